@@ -1,0 +1,6 @@
+#include <rea/api.h>
+
+const char *rea_version(void)
+{
+	return REA_VERSION;
+}
