@@ -1,0 +1,184 @@
+/*
+ * Which instance an attempt goes to: of two drawn at random by weight, the less loaded one. Two, because one is blind and all of them send
+ * every thread to the same best instance at once.
+ *
+ * Guarantees: idle instances are picked exactly by their weights; an instance that is worse is picked less but never forgotten, as what
+ * was seen of it fades; failing fast never makes an instance look good.
+ */
+#include <rea/balancer.h>
+
+#include "core/internal.h"
+
+#include <rea/time.h>
+
+#include <assert.h>
+
+/* Share of the newest sample in a moving average. */
+#define SAMPLE_WEIGHT 0.15
+/* What was seen of an instance counts half after this time without news of it. */
+#define HALF_LIFE_NS (10 * REA_NS_PER_S)
+/* Below this all latencies are alike. */
+#define LATENCY_NS_MIN 1000.0
+/* Loads closer than this are equal: noise must not override the weights. */
+#define TIE 1.15
+
+bool rea__candidates_have(const struct rea__candidates *candidates, const struct rea_instance *instance)
+{
+	struct rea_grant grant = rea_grant_combine(candidates->grant, instance->grant);
+
+	return (candidates->permitted & REA__PERMISSION_BIT(grant.permission)) != 0 &&
+	       !rea__instance_id_in(&instance->id, candidates->excluded, candidates->excluded_len);
+}
+
+/* ---- what is seen of an instance ---- */
+
+/* 2^-(silence / half-life): exact at whole half-lives, straight lines between them. */
+static double fading(const struct rea_load *load, uint64_t now_ns)
+{
+	uint64_t silence_ns = rea_time_sub(now_ns, load->updated_ns), halvings = silence_ns / HALF_LIFE_NS;
+	double part = (double)(silence_ns % HALF_LIFE_NS) / (double)HALF_LIFE_NS;
+
+	return halvings < 63 ? (1 - part / 2) / (double)(UINT64_C(1) << halvings) : 0;
+}
+
+void rea_load_begin(struct rea_load *load)
+{
+	load->in_flight++;
+}
+
+void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64_t now_ns)
+{
+	/* The longer the silence, the more the newest sample counts; before the first there was none, but good faith. */
+	double kept = (1 - SAMPLE_WEIGHT) * (load->samples > 0 ? fading(load, now_ns) : 1);
+	double latency_ns = (double)report->latency_ns;
+	bool answered = report->outcome == REA_OUTCOME_OK || report->outcome == REA_OUTCOME_PERMANENT;
+
+	assert(load->in_flight > 0);
+	load->in_flight--;
+	if (answered && load->latency_ns <= 0)
+		load->latency_ns = latency_ns;
+	else if (answered || (load->latency_ns > 0 && latency_ns > load->latency_ns))
+		/* A failure, or a caller who left, tells only how long there was no answer. */
+		load->latency_ns = kept * load->latency_ns + (1 - kept) * latency_ns;
+	if (report->outcome == REA_OUTCOME_CANCELLED)
+		return;
+	load->failure_rate = kept * load->failure_rate + (answered ? 0 : 1 - kept);
+	load->samples += load->samples < UINT32_MAX;
+	load->updated_ns = rea_time_max(load->updated_ns, now_ns);
+}
+
+/* ---- the choice ---- */
+
+static uint32_t weight_of(const struct rea_instance *instance)
+{
+	return instance->weight > 0 ? instance->weight : 1;
+}
+
+/* How long one more request would take on it, in effect. */
+static double load_of(const struct rea_instance *instance, const struct rea_load *load, double latency_ns, double faded,
+    double mean_weight)
+{
+	double success = 1.02 - load->failure_rate * faded;
+
+	return (1 + load->in_flight * mean_weight / weight_of(instance)) * latency_ns / (success * success);
+}
+
+/* Of two instances, a unless b is clearly less loaded. */
+static size_t less_loaded(const struct rea_instances *instances, size_t a, size_t b, double mean_weight, uint64_t now_ns)
+{
+	static const struct rea_load unmeasured = {0};
+	const struct rea_instance *instance_a = &instances->items[a], *instance_b = &instances->items[b];
+	const struct rea_load *load_a = instance_a->load ? instance_a->load : &unmeasured;
+	const struct rea_load *load_b = instance_b->load ? instance_b->load : &unmeasured;
+	double faded_a = fading(load_a, now_ns), faded_b = fading(load_b, now_ns);
+	double latency_a = load_a->latency_ns * faded_a, latency_b = load_b->latency_ns * faded_b;
+
+	/* An unknown latency counts as the other's: a new instance is neither flooded nor shunned. */
+	if (latency_a <= 0 || latency_b <= 0)
+		latency_a = latency_b = LATENCY_NS_MIN;
+	latency_a = latency_a > LATENCY_NS_MIN ? latency_a : LATENCY_NS_MIN;
+	latency_b = latency_b > LATENCY_NS_MIN ? latency_b : LATENCY_NS_MIN;
+	return load_of(instance_b, load_b, latency_b, faded_b, mean_weight) * TIE <
+		       load_of(instance_a, load_a, latency_a, faded_a, mean_weight)
+		   ? b
+		   : a;
+}
+
+static size_t choose_listed(const struct rea_instances *instances, const struct rea__candidates *candidates)
+{
+	for (size_t i = 0; i < instances->count; i++)
+		if (rea__candidates_have(candidates, &instances->items[i]))
+			return i;
+	return SIZE_MAX;
+}
+
+/* All are candidates with the same weight. */
+static size_t choose_equal(const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns)
+{
+	size_t a, b;
+
+	if (instances->count < 2)
+		return instances->count == 1 ? 0 : SIZE_MAX;
+	a = (size_t)rea_random_below(random, instances->count);
+	b = (size_t)rea_random_below(random, instances->count - 1);
+	if (b >= a)
+		b++;
+	return less_loaded(instances, a, b, weight_of(&instances->items[0]), now_ns);
+}
+
+/* A candidate other than skip, drawn by weight. weight: the sum of theirs, > 0. */
+static size_t draw(const struct rea_instances *instances, const struct rea__candidates *candidates, size_t skip,
+    uint64_t weight, struct rea_random *random)
+{
+	uint64_t rest = rea_random_below(random, weight);
+	size_t i = 0;
+
+	for (;; i++) {
+		assert(i < instances->count);
+		if (i == skip || !rea__candidates_have(candidates, &instances->items[i]))
+			continue;
+		if (rest < weight_of(&instances->items[i]))
+			return i;
+		rest -= weight_of(&instances->items[i]);
+	}
+}
+
+static size_t choose_weighted(const struct rea_instances *instances, const struct rea__candidates *candidates,
+    struct rea_random *random, uint64_t now_ns)
+{
+	uint64_t weight = 0;
+	size_t count = 0, a, b;
+
+	for (size_t i = 0; i < instances->count; i++) {
+		if (rea__candidates_have(candidates, &instances->items[i])) {
+			weight += weight_of(&instances->items[i]);
+			count++;
+		}
+	}
+	if (count == 0)
+		return SIZE_MAX;
+	a = draw(instances, candidates, SIZE_MAX, weight, random);
+	if (count == 1)
+		return a;
+	b = draw(instances, candidates, a, weight - weight_of(&instances->items[a]), random);
+	return less_loaded(instances, a, b, (double)weight / (double)count, now_ns);
+}
+
+size_t rea__balancer_choose(const struct rea_instances *instances, const struct rea__candidates *candidates,
+    struct rea_random *random, uint64_t now_ns)
+{
+	if (instances->balance == REA_BALANCE_LISTED)
+		return choose_listed(instances, candidates);
+	if (instances->equal_weights && candidates->excluded_len == 0 && candidates->permitted == REA__PERMISSIONS_ALL)
+		return choose_equal(instances, random, now_ns);
+	return choose_weighted(instances, candidates, random, now_ns);
+}
+
+size_t rea_balancer_choose(const struct rea_instances *instances, const struct rea_instance_id *excluded,
+    size_t excluded_len, struct rea_random *random, uint64_t now_ns)
+{
+	const struct rea__candidates candidates = {
+	    .excluded = excluded, .excluded_len = excluded_len, .permitted = REA__PERMISSIONS_ALL};
+
+	return rea__balancer_choose(instances, &candidates, random, now_ns);
+}

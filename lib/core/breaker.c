@@ -1,0 +1,427 @@
+/*
+ * Circuit breaker.
+ *
+ * Guarantees: a decision costs the same whatever the window holds; half-open never hands out more permits than are permitted; a result decides
+ * only in the generation its permit was given in.
+ *
+ *                        threshold reached
+ *          ┌──────────┐ ──────────────────▶ ┌──────────┐ ◀──────────────────────────┐
+ *       ──▶│  CLOSED  │                     │   OPEN   │  threshold reached, or     │
+ *          └──────────┘                     └──────────┘  too long in half-open     │
+ *               ▲                                │ wait passed, next acquire        │
+ *               │ below the thresholds           ▼                                  │
+ *               └─────────────────────────  ┌───────────┐ ──────────────────────────┘
+ *                                           │ HALF_OPEN │
+ *                                           └───────────┘
+ *   transition               made by
+ *   CLOSED    -> OPEN        decide_closed: a result of this generation reached a threshold
+ *   OPEN      -> HALF_OPEN   rea_breaker_acquire: the wait has passed
+ *   HALF_OPEN -> OPEN        decide_half_open; catch_up: permits did not come back in time
+ *   HALF_OPEN -> CLOSED      decide_half_open
+ *   any       -> any         rea_breaker_force
+ *
+ *   state         permits                 results go to                   holds
+ *   CLOSED        all                     window, if of this generation   the window began with the state
+ *   OPEN          none                    window                          since + wait_in_open is when it may be tried
+ *   HALF_OPEN     permits_left            window; probes decide           permits_left + probes.calls <= permitted
+ *   DISABLED      all                     nowhere
+ *   FORCED_OPEN   none                    window
+ *   METRICS_ONLY  all                     window                          never leaves by itself
+ *
+ * Each change of state begins a generation. The window lives on through OPEN and HALF_OPEN, where it decides nothing, so that late results still show in
+ * the rates; closing starts it afresh.
+ */
+#include <rea/breaker.h>
+
+#include <rea/error.h>
+#include <rea/time.h>
+
+#include <assert.h>
+#include <string.h>
+
+#define WINDOW_CALLS_MAX 10000
+#define WINDOW_SECONDS_MAX 3600
+#define PERMITTED_MAX 1000
+/* Calls that one second of a time window counts; the rates stay right without the rest, and the sum of all seconds cannot overflow. */
+#define SLOT_CALLS_MAX (UINT32_MAX / WINDOW_SECONDS_MAX)
+
+struct tally {
+	uint32_t calls;
+	uint32_t failures;
+	uint32_t slow;
+};
+
+/* A ring of slots with its running sum. A slot is one call of a count window, or one second of a time window. */
+struct window {
+	struct tally total;
+	uint64_t head; /* slot under way: number of the next call, or the second */
+	uint32_t size;
+	struct tally *slots;
+};
+
+struct rea_breaker {
+	struct rea_breaker_policy policy;
+	struct rea_alloc alloc;
+	enum rea_breaker_state state;
+	uint64_t generation;
+	uint64_t now_ns;   /* latest seen */
+	uint64_t since_ns; /* the state began */
+	uint32_t permits_left; /* HALF_OPEN: probes that may still begin */
+	struct tally probes;   /* HALF_OPEN: their results */
+	void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data);
+	void *user_data;
+	struct window window;
+	struct tally slots[];
+};
+
+/* ---- window ---- */
+
+static void tally_add(struct tally *tally, const struct tally *part)
+{
+	tally->calls += part->calls;
+	tally->failures += part->failures;
+	tally->slow += part->slow;
+}
+
+static void tally_subtract(struct tally *tally, const struct tally *part)
+{
+	tally->calls -= part->calls;
+	tally->failures -= part->failures;
+	tally->slow -= part->slow;
+}
+
+static void window_clear(struct window *window)
+{
+	memset(window->slots, 0, window->size * sizeof(*window->slots));
+	memset(&window->total, 0, sizeof(window->total));
+}
+
+/* How many slots of a time window hold seconds that have left it at second. */
+static uint32_t window_stale(const struct window *window, uint64_t second)
+{
+	uint64_t passed = second - window->head;
+
+	return passed < window->size ? (uint32_t)passed : window->size;
+}
+
+/* The sum of a time window as it is at second, without the seconds that have left it. */
+static struct tally window_at(const struct window *window, uint64_t second)
+{
+	uint32_t stale = window_stale(window, second);
+	struct tally total = window->total;
+
+	for (uint32_t i = 1; i <= stale; i++)
+		tally_subtract(&total, &window->slots[(window->head + i) % window->size]);
+	return total;
+}
+
+/* Each second is cleared once, however many results it gets. */
+static void window_advance(struct window *window, uint64_t second)
+{
+	uint32_t stale = window_stale(window, second);
+
+	window->total = window_at(window, second);
+	for (uint32_t i = 1; i <= stale; i++)
+		memset(&window->slots[(window->head + i) % window->size], 0, sizeof(*window->slots));
+	window->head = second;
+}
+
+static void window_add_in_second(struct window *window, const struct tally *result, uint64_t second)
+{
+	struct tally *slot = &window->slots[second % window->size];
+
+	window_advance(window, second);
+	if (slot->calls == SLOT_CALLS_MAX)
+		return;
+	tally_add(slot, result);
+	tally_add(&window->total, result);
+}
+
+static void window_add_as_next(struct window *window, const struct tally *result)
+{
+	struct tally *slot = &window->slots[window->head++ % window->size];
+
+	tally_subtract(&window->total, slot);
+	*slot = *result;
+	tally_add(&window->total, result);
+}
+
+/* ---- state ---- */
+
+static void breaker_assert_valid(const struct rea_breaker *breaker)
+{
+	const struct tally *total = &breaker->window.total, *probes = &breaker->probes;
+
+	assert(breaker->state < REA_BREAKER_STATE_COUNT);
+	assert(breaker->since_ns <= breaker->now_ns);
+	assert(total->failures <= total->calls && total->slow <= total->calls);
+	assert(breaker->policy.window_type == REA_BREAKER_TIME_BASED || total->calls <= breaker->window.size);
+	assert(probes->failures <= probes->calls && probes->slow <= probes->calls);
+	if (breaker->state == REA_BREAKER_HALF_OPEN)
+		assert(breaker->permits_left + probes->calls <= breaker->policy.permitted_in_half_open);
+	else
+		assert(breaker->permits_left == 0 && probes->calls == 0);
+}
+
+static bool may_follow(enum rea_breaker_state from, enum rea_breaker_state to)
+{
+	return (from == REA_BREAKER_CLOSED && to == REA_BREAKER_OPEN) || (from == REA_BREAKER_OPEN && to == REA_BREAKER_HALF_OPEN) ||
+	    (from == REA_BREAKER_HALF_OPEN && (to == REA_BREAKER_OPEN || to == REA_BREAKER_CLOSED));
+}
+
+/* The only place where the state changes. */
+static void change_state(struct rea_breaker *breaker, enum rea_breaker_state to, bool forced, uint64_t at_ns)
+{
+	enum rea_breaker_state from = breaker->state;
+
+	assert(forced || may_follow(from, to));
+	breaker->state = to;
+	breaker->since_ns = at_ns;
+	breaker->generation++;
+	breaker->permits_left = to == REA_BREAKER_HALF_OPEN ? breaker->policy.permitted_in_half_open : 0;
+	memset(&breaker->probes, 0, sizeof(breaker->probes));
+	if (to == REA_BREAKER_CLOSED)
+		window_clear(&breaker->window);
+	if (from != to && breaker->changed)
+		breaker->changed(from, to, at_ns, breaker->user_data);
+}
+
+static uint64_t open_until(const struct rea_breaker_policy *policy, uint64_t since_ns)
+{
+	return rea_time_add(since_ns, policy->wait_in_open_ns);
+}
+
+/* When half-open stops waiting for its permits. */
+static uint64_t half_open_until(const struct rea_breaker *breaker)
+{
+	uint64_t wait_ns = breaker->policy.max_wait_in_half_open_ns;
+
+	return wait_ns ? rea_time_add(breaker->since_ns, wait_ns) : REA_NEVER;
+}
+
+/* Bring the breaker to now. What a timer would have done meanwhile happens as of the time it was due. */
+static uint64_t catch_up(struct rea_breaker *breaker, uint64_t now_ns)
+{
+	breaker_assert_valid(breaker);
+	breaker->now_ns = rea_time_max(breaker->now_ns, now_ns);
+	if (breaker->state == REA_BREAKER_HALF_OPEN && breaker->now_ns >= half_open_until(breaker))
+		change_state(breaker, REA_BREAKER_OPEN, false, half_open_until(breaker));
+	return breaker->now_ns;
+}
+
+static bool policy_is_valid(const struct rea_breaker_policy *policy)
+{
+	uint32_t size_max = policy->window_type == REA_BREAKER_TIME_BASED ? WINDOW_SECONDS_MAX : WINDOW_CALLS_MAX;
+
+	return policy->failure_rate_threshold > 0 && policy->failure_rate_threshold <= 100 && policy->slow_call_rate_threshold > 0 &&
+	    policy->slow_call_rate_threshold <= 100 && policy->window_size >= 1 && policy->window_size <= size_max &&
+	    policy->minimum_calls >= 1 && policy->permitted_in_half_open >= 1 && policy->permitted_in_half_open <= PERMITTED_MAX;
+}
+
+int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc, struct rea_breaker **ret_breaker)
+{
+	struct rea_breaker *breaker;
+
+	if (!policy_is_valid(policy))
+		return REA_ERR_INVALID;
+	if (alloc == NULL)
+		alloc = rea_alloc_default();
+	breaker = alloc->realloc(NULL, sizeof(*breaker) + policy->window_size * sizeof(struct tally), alloc->user_data);
+	if (breaker == NULL)
+		return REA_ERR_NOMEM;
+	memset(breaker, 0, sizeof(*breaker));
+	breaker->policy = *policy;
+	breaker->alloc = *alloc;
+	breaker->state = REA_BREAKER_CLOSED;
+	breaker->window.size = policy->window_size;
+	breaker->window.slots = breaker->slots;
+	window_clear(&breaker->window);
+	*ret_breaker = breaker;
+	return 0;
+}
+
+void rea_breaker_free(struct rea_breaker *breaker)
+{
+	if (breaker)
+		breaker->alloc.free(breaker, breaker->alloc.user_data);
+}
+
+static bool take_permit(struct rea_breaker *breaker)
+{
+	switch (breaker->state) {
+	case REA_BREAKER_CLOSED:
+	case REA_BREAKER_DISABLED:
+	case REA_BREAKER_METRICS_ONLY:
+		return true;
+	case REA_BREAKER_OPEN:
+	case REA_BREAKER_FORCED_OPEN:
+		return false;
+	case REA_BREAKER_HALF_OPEN:
+		if (breaker->permits_left == 0)
+			return false;
+		breaker->permits_left--;
+		return true;
+	case REA_BREAKER_STATE_COUNT:
+		break;
+	}
+	assert(false);
+	return false;
+}
+
+bool rea_breaker_acquire(struct rea_breaker *breaker, uint64_t now_ns, struct rea_breaker_permit *ret_permit)
+{
+	now_ns = catch_up(breaker, now_ns);
+	if (breaker->state == REA_BREAKER_OPEN && now_ns >= open_until(&breaker->policy, breaker->since_ns))
+		change_state(breaker, REA_BREAKER_HALF_OPEN, false, now_ns);
+	ret_permit->given = take_permit(breaker);
+	ret_permit->generation = breaker->generation;
+	breaker_assert_valid(breaker);
+	return ret_permit->given;
+}
+
+bool rea_breaker_permits(const struct rea_breaker *breaker, uint64_t now_ns)
+{
+	uint64_t reclaim_ns;
+
+	now_ns = rea_time_max(breaker->now_ns, now_ns);
+	switch (breaker->state) {
+	case REA_BREAKER_CLOSED:
+	case REA_BREAKER_DISABLED:
+	case REA_BREAKER_METRICS_ONLY:
+		return true;
+	case REA_BREAKER_FORCED_OPEN:
+		return false;
+	case REA_BREAKER_OPEN:
+		return now_ns >= open_until(&breaker->policy, breaker->since_ns);
+	case REA_BREAKER_HALF_OPEN:
+		reclaim_ns = half_open_until(breaker);
+		return now_ns < reclaim_ns ? breaker->permits_left > 0 : now_ns >= open_until(&breaker->policy, reclaim_ns);
+	case REA_BREAKER_STATE_COUNT:
+		break;
+	}
+	assert(false);
+	return false;
+}
+
+static double percent(uint32_t part, uint32_t calls)
+{
+	return (double)part * 100.0 / (double)calls;
+}
+
+static bool over_threshold(const struct rea_breaker_policy *policy, const struct tally *tally)
+{
+	return percent(tally->failures, tally->calls) >= policy->failure_rate_threshold ||
+	    percent(tally->slow, tally->calls) >= policy->slow_call_rate_threshold;
+}
+
+/* A count window smaller than the minimum could never be full enough. */
+static uint32_t minimum_calls(const struct rea_breaker_policy *policy)
+{
+	if (policy->window_type == REA_BREAKER_COUNT_BASED && policy->window_size < policy->minimum_calls)
+		return policy->window_size;
+	return policy->minimum_calls;
+}
+
+static void decide_closed(struct rea_breaker *breaker)
+{
+	const struct tally *total = &breaker->window.total;
+
+	if (total->calls >= minimum_calls(&breaker->policy) && over_threshold(&breaker->policy, total))
+		change_state(breaker, REA_BREAKER_OPEN, false, breaker->now_ns);
+}
+
+static void decide_half_open(struct rea_breaker *breaker, const struct tally *result)
+{
+	const struct rea_breaker_policy *policy = &breaker->policy;
+	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls : policy->permitted_in_half_open;
+
+	tally_add(&breaker->probes, result);
+	if (breaker->probes.calls >= needed)
+		change_state(breaker, over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED, false, breaker->now_ns);
+}
+
+static void count(struct rea_breaker *breaker, const struct tally *result, bool current)
+{
+	if (breaker->state == REA_BREAKER_DISABLED || (breaker->state == REA_BREAKER_CLOSED && !current))
+		return;
+	if (breaker->policy.window_type == REA_BREAKER_TIME_BASED)
+		window_add_in_second(&breaker->window, result, breaker->now_ns / REA_NS_PER_S);
+	else
+		window_add_as_next(&breaker->window, result);
+}
+
+void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *permit, enum rea_breaker_result result, uint64_t latency_ns,
+    uint64_t now_ns)
+{
+	struct tally one = {1, result == REA_BREAKER_FAILURE, latency_ns > breaker->policy.slow_call_duration_ns};
+	bool current;
+
+	if (!permit->given)
+		return;
+	permit->given = false;
+	catch_up(breaker, now_ns);
+	current = permit->generation == breaker->generation;
+	if (result == REA_BREAKER_IGNORED) {
+		if (current && breaker->state == REA_BREAKER_HALF_OPEN)
+			breaker->permits_left++;
+	} else {
+		count(breaker, &one, current);
+		if (current && breaker->state == REA_BREAKER_CLOSED)
+			decide_closed(breaker);
+		else if (current && breaker->state == REA_BREAKER_HALF_OPEN)
+			decide_half_open(breaker, &one);
+	}
+	breaker_assert_valid(breaker);
+}
+
+enum rea_breaker_state rea_breaker_state(const struct rea_breaker *breaker)
+{
+	return breaker->state;
+}
+
+void rea_breaker_force(struct rea_breaker *breaker, enum rea_breaker_state state, uint64_t now_ns)
+{
+	assert(state < REA_BREAKER_STATE_COUNT);
+	now_ns = catch_up(breaker, now_ns);
+	change_state(breaker, state, true, now_ns);
+	breaker_assert_valid(breaker);
+}
+
+static struct tally total_at(const struct rea_breaker *breaker, uint64_t now_ns)
+{
+	if (breaker->policy.window_type == REA_BREAKER_COUNT_BASED)
+		return breaker->window.total;
+	return window_at(&breaker->window, rea_time_max(breaker->now_ns, now_ns) / REA_NS_PER_S);
+}
+
+double rea_breaker_failure_rate(const struct rea_breaker *breaker, uint64_t now_ns)
+{
+	struct tally total = total_at(breaker, now_ns);
+
+	return total.calls < minimum_calls(&breaker->policy) ? -1 : percent(total.failures, total.calls);
+}
+
+double rea_breaker_slow_call_rate(const struct rea_breaker *breaker, uint64_t now_ns)
+{
+	struct tally total = total_at(breaker, now_ns);
+
+	return total.calls < minimum_calls(&breaker->policy) ? -1 : percent(total.slow, total.calls);
+}
+
+void rea_breaker_on_change(struct rea_breaker *breaker,
+    void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data), void *user_data)
+{
+	breaker->changed = changed;
+	breaker->user_data = user_data;
+}
+
+const char *rea_breaker_state_name(enum rea_breaker_state state)
+{
+	static const char *const names[REA_BREAKER_STATE_COUNT] = {
+#define X(name, text) text,
+		REA_BREAKER_STATE_MAP(X)
+#undef X
+	};
+
+	return (size_t)state < REA_BREAKER_STATE_COUNT ? names[state] : "invalid";
+}

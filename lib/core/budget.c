@@ -1,0 +1,287 @@
+/*
+ * The ratio budget: over a sliding window, a share of the first attempts plus a reserve that is always there, less the retries taken.
+ *
+ * Everything is counted in whole events; a share becomes credits of a millionth retry only in a sum, so nothing is ever rounded.
+ *
+ *   credits = Σ first attempts · ratio_permille · 1000  +  reserve_per_s · window_ms · 1000  -  Σ retries · 1,000,000
+ *
+ * Guarantees: what leaves the window leaves on both sides, so a quiet service comes back to its whole reserve; a withdrawal never takes
+ * what is not there, whatever the threads do; a refund gives back what was taken, once it is still in the window.
+ */
+#include <rea/budget.h>
+
+#include <rea/time.h>
+
+#include <assert.h>
+#include <string.h>
+
+#define CACHE_LINE 64
+#define SLOTS 10
+#define CREDITS_PER_RETRY UINT64_C(1000000)
+
+/*
+ * Events by the time they happened in: a ring of slots, each a tenth of the window, the head the newest. A slot is its start and its count in
+ * one word, so that a reader never sees a count under another slot's time. One writer at a time, any number of readers.
+ */
+struct window {
+	uint64_t slots[SLOTS];
+	uint32_t head; /* the writer's */
+};
+
+/* 40 bits of start in ms (34 years, compared modulo that) and 24 bits of count, which stops at its largest value. */
+#define COUNT_BITS 24
+#define COUNT_MAX ((UINT64_C(1) << COUNT_BITS) - 1)
+#define START_MASK ((UINT64_C(1) << (64 - COUNT_BITS)) - 1)
+
+static uint64_t slot_load(const uint64_t *slot)
+{
+	return __atomic_load_n(slot, __ATOMIC_RELAXED);
+}
+
+static void slot_store(uint64_t *slot, uint64_t start_ms, uint64_t count)
+{
+	__atomic_store_n(slot, start_ms << COUNT_BITS | count, __ATOMIC_RELAXED);
+}
+
+static uint64_t slot_count(uint64_t slot)
+{
+	return slot & COUNT_MAX;
+}
+
+/* Since the slot's start; 0 for a slot that a thread with a later clock began. */
+static uint64_t slot_age_ms(uint64_t slot, uint64_t now_ms)
+{
+	uint64_t age_ms = (now_ms - (slot >> COUNT_BITS)) & START_MASK;
+
+	return age_ms > START_MASK / 2 ? 0 : age_ms;
+}
+
+static void window_add(struct window *window, uint32_t window_ms, uint64_t now_ms)
+{
+	uint64_t *head = &window->slots[window->head], slot = slot_load(head);
+	uint32_t width_ms = (window_ms + SLOTS - 1) / SLOTS;
+
+	if (slot_count(slot) > 0 && slot_age_ms(slot, now_ms) < width_ms) {
+		if (slot_count(slot) < COUNT_MAX)
+			slot_store(head, slot >> COUNT_BITS, slot_count(slot) + 1);
+		return;
+	}
+	/* An empty head starts anew in its place: moving on would drop the oldest slot before its time. */
+	if (slot_count(slot) > 0)
+		window->head = (window->head + 1) % SLOTS;
+	slot_store(&window->slots[window->head], now_ms - now_ms % width_ms, 1);
+}
+
+static uint64_t window_sum(const struct window *window, uint32_t window_ms, uint64_t now_ms)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < SLOTS; i++) {
+		uint64_t slot = slot_load(&window->slots[i]);
+
+		if (slot_age_ms(slot, now_ms) < window_ms)
+			sum += slot_count(slot);
+	}
+	return sum;
+}
+
+/* Take one event back from the slot of its time: the newest one that began by then, else the oldest one that began later (a thread with
+ * a later clock was there first). What has left the window is gone already. */
+static void window_remove(struct window *window, uint64_t time_ms)
+{
+	uint64_t *best = NULL;
+
+	for (uint32_t back = 0; back < SLOTS; back++) {
+		uint64_t *candidate = &window->slots[(window->head + SLOTS - back) % SLOTS];
+		uint64_t slot = slot_load(candidate), after_start_ms = (time_ms - (slot >> COUNT_BITS)) & START_MASK;
+
+		if (slot_count(slot) == 0)
+			continue;
+		best = candidate;
+		if (after_start_ms <= START_MASK / 2)
+			break;
+	}
+	if (best != NULL)
+		slot_store(best, slot_load(best) >> COUNT_BITS, slot_count(slot_load(best)) - 1);
+}
+
+/* One thread's first attempts, on cache lines of their own. */
+struct shard {
+	_Alignas(CACHE_LINE) struct window deposits;
+};
+
+struct rea_budget {
+	struct rea_alloc alloc;
+	void *block; /* what was allocated */
+	uint32_t shards_len;
+	uint32_t ratio_permille, reserve_per_s, window_ms; /* atomic */
+	_Alignas(CACHE_LINE) struct window retries;
+	uint32_t lock; /* of the writers of retries */
+	struct shard shards[];
+};
+
+static bool policy_is_valid(const struct rea_budget_policy *policy)
+{
+	return policy->rule == REA_BUDGET_RATIO && policy->ratio_permille <= REA_BUDGET_RATIO_PERMILLE_MAX &&
+	       policy->window_ms >= REA_BUDGET_WINDOW_MS_MIN && policy->window_ms <= REA_BUDGET_WINDOW_MS_MAX;
+}
+
+static void set_policy(struct rea_budget *budget, const struct rea_budget_policy *policy)
+{
+	__atomic_store_n(&budget->ratio_permille, policy->ratio_permille, __ATOMIC_RELAXED);
+	__atomic_store_n(&budget->reserve_per_s, policy->reserve_per_s, __ATOMIC_RELAXED);
+	__atomic_store_n(&budget->window_ms, policy->window_ms, __ATOMIC_RELAXED);
+}
+
+int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, const struct rea_alloc *alloc,
+    struct rea_budget **ret_budget)
+{
+	struct rea_budget *budget;
+	size_t size;
+	void *block;
+
+	if (shards == 0 || !policy_is_valid(policy))
+		return REA_ERR_INVALID;
+	if (alloc == NULL)
+		alloc = rea_alloc_default();
+	/* Room to move to the start of a cache line, which no allocator promises. */
+	size = sizeof(*budget) + CACHE_LINE - 1;
+	if (shards > (SIZE_MAX - size) / sizeof(budget->shards[0]))
+		return REA_ERR_NOMEM;
+	size += shards * sizeof(budget->shards[0]);
+	block = alloc->realloc(NULL, size, alloc->user_data);
+	if (block == NULL)
+		return REA_ERR_NOMEM;
+	memset(block, 0, size);
+	budget = (void *)(((uintptr_t)block + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
+	budget->alloc = *alloc;
+	budget->block = block;
+	budget->shards_len = shards;
+	set_policy(budget, policy);
+	*ret_budget = budget;
+	return 0;
+}
+
+void rea_budget_free(struct rea_budget *budget)
+{
+	struct rea_alloc alloc;
+
+	if (budget == NULL)
+		return;
+	alloc = budget->alloc;
+	alloc.free(budget->block, alloc.user_data);
+}
+
+void rea_budget_configure(struct rea_budget *budget, const struct rea_budget_policy *policy)
+{
+	assert(policy_is_valid(policy));
+	set_policy(budget, policy);
+}
+
+static uint64_t now_in_ms(uint64_t now_ns)
+{
+	return now_ns / REA_NS_PER_MS;
+}
+
+static uint32_t window_of(const struct rea_budget *budget)
+{
+	return __atomic_load_n(&budget->window_ms, __ATOMIC_RELAXED);
+}
+
+void rea_budget_deposit(struct rea_budget *budget, uint32_t shard, uint64_t now_ns)
+{
+	assert(shard < budget->shards_len);
+	window_add(&budget->shards[shard].deposits, window_of(budget), now_in_ms(now_ns));
+}
+
+uint64_t rea_budget_available(const struct rea_budget *budget, uint64_t now_ns)
+{
+	uint64_t ratio_permille = __atomic_load_n(&budget->ratio_permille, __ATOMIC_RELAXED);
+	uint64_t reserve_per_s = __atomic_load_n(&budget->reserve_per_s, __ATOMIC_RELAXED);
+	uint32_t window_ms = window_of(budget);
+	uint64_t now_ms = now_in_ms(now_ns), deposits = 0, credits, spent;
+
+	for (uint32_t i = 0; i < budget->shards_len; i++)
+		deposits += window_sum(&budget->shards[i].deposits, window_ms, now_ms);
+	credits = deposits * ratio_permille * (CREDITS_PER_RETRY / 1000) +
+		  reserve_per_s * window_ms * (CREDITS_PER_RETRY / 1000);
+	spent = window_sum(&budget->retries, window_ms, now_ms) * CREDITS_PER_RETRY;
+	/* The first attempts that paid for a retry leave the window before it: then it is overdrawn until the retry leaves too. */
+	return credits > spent ? (credits - spent) / CREDITS_PER_RETRY : 0;
+}
+
+/* Held for a few hundred instructions, on the rare path, by threads that do not outnumber the processors by much. */
+static void lock(struct rea_budget *budget)
+{
+	while (__atomic_exchange_n(&budget->lock, 1, __ATOMIC_ACQUIRE) != 0)
+		while (__atomic_load_n(&budget->lock, __ATOMIC_RELAXED) != 0)
+			;
+}
+
+static void unlock(struct rea_budget *budget)
+{
+	__atomic_store_n(&budget->lock, 0, __ATOMIC_RELEASE);
+}
+
+bool rea_budget_withdraw(struct rea_budget *budget, uint64_t now_ns)
+{
+	bool granted;
+
+	lock(budget);
+	granted = rea_budget_available(budget, now_ns) > 0;
+	if (granted)
+		window_add(&budget->retries, window_of(budget), now_in_ms(now_ns));
+	unlock(budget);
+	return granted;
+}
+
+void rea_budget_refund(struct rea_budget *budget, uint64_t taken_ns, uint64_t now_ns)
+{
+	lock(budget);
+	if (rea_time_sub(now_ns, taken_ns) < rea_time_from_ms(window_of(budget)))
+		window_remove(&budget->retries, now_in_ms(taken_ns));
+	unlock(budget);
+}
+
+/* ---- the limit on concurrent retries ---- */
+
+void rea_retry_limit_init(struct rea_retry_limit *limit, uint32_t max)
+{
+	__atomic_store_n(&limit->in_use, 0, __ATOMIC_RELAXED);
+	rea_retry_limit_configure(limit, max);
+}
+
+void rea_retry_limit_configure(struct rea_retry_limit *limit, uint32_t max)
+{
+	assert(max >= 1);
+	__atomic_store_n(&limit->max, max, __ATOMIC_RELAXED);
+}
+
+bool rea_retry_limit_acquire(struct rea_retry_limit *limit)
+{
+	uint32_t in_use = rea_retry_limit_in_use(limit);
+
+	do {
+		if (in_use >= __atomic_load_n(&limit->max, __ATOMIC_RELAXED))
+			return false;
+	} while (!__atomic_compare_exchange_n(&limit->in_use, &in_use, in_use + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return true;
+}
+
+void rea_retry_limit_release(struct rea_retry_limit *limit)
+{
+	uint32_t before = __atomic_fetch_sub(&limit->in_use, 1, __ATOMIC_RELAXED);
+
+	assert(before > 0);
+	(void)before;
+}
+
+bool rea_retry_limit_full(const struct rea_retry_limit *limit)
+{
+	return rea_retry_limit_in_use(limit) >= __atomic_load_n(&limit->max, __ATOMIC_RELAXED);
+}
+
+uint32_t rea_retry_limit_in_use(const struct rea_retry_limit *limit)
+{
+	return __atomic_load_n(&limit->in_use, __ATOMIC_RELAXED);
+}

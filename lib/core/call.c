@@ -1,0 +1,546 @@
+/*
+ * The decision of one call. Guarantees: no retry without permission and policy; no instance twice in a round; never more attempts than the
+ * policy has; no wait towards a deadline that cannot be met; whatever was taken from budget, breaker and limit is given back exactly once.
+ *
+ *            attempt               report: retry
+ *   READY ────────────▶ FLYING ──────────────────▶ WAITING
+ *     │                  │  ▲        attempt          │
+ *     │                  │  └─────────────────────────┤
+ *     │ attempt: none    │ report: final              │ attempt: none
+ *     │ cancel           │ cancel                     │ cancel
+ *     └────────────────▶ DONE ◀───────────────────────┘
+ *
+ *   READY    begun (rea_call_begin); holds nothing
+ *   FLYING   an attempt is under way; holds the breaker's permit and, if it is a retry, a slot of the limit
+ *   WAITING  a retry was granted and is not due yet; holds one retry of the budget, no slot
+ *   DONE     holds nothing
+ */
+#include <rea/call.h>
+
+#include "core/internal.h"
+
+#include <assert.h>
+
+/* An attempt with less time than this is none. */
+#define USEFUL_NS_MIN (10 * REA_NS_PER_MS)
+
+enum state { READY, FLYING, WAITING, DONE };
+
+void rea_call_options_init(struct rea_call_options *options)
+{
+	*options = (struct rea_call_options){.version = REA_CALL_OPTIONS_VERSION, .deadline_ns = REA_NEVER};
+}
+
+/* ---- state ---- */
+
+static void assert_valid(const struct rea_call *call)
+{
+	assert(call->attempts <= call->attempts_max && call->attempts_max <= REA_ATTEMPTS_MAX);
+	assert((call->attempts == 0) <= (call->state == READY || call->state == DONE));
+	assert(!call->limit_held || (call->state == FLYING && call->attempts > 1));
+	assert(!call->permit.given || call->state == FLYING);
+	assert(call->withdrawn_ns == REA_NEVER || call->state == WAITING);
+}
+
+static void give_budget_back(struct rea_call *call)
+{
+	if (call->withdrawn_ns == REA_NEVER)
+		return;
+	rea_budget_refund(call->options.budget, call->withdrawn_ns, call->now_ns);
+	call->withdrawn_ns = REA_NEVER;
+}
+
+/* What an attempt under way holds. */
+static void give_flight_back(struct rea_call *call, enum rea_breaker_result result, uint64_t latency_ns)
+{
+	if (call->permit.given)
+		rea_breaker_report(call->options.breaker, &call->permit, result, latency_ns, call->now_ns);
+	call->permit.given = false;
+	if (call->limit_held)
+		rea_retry_limit_release(call->options.limit);
+	call->limit_held = false;
+}
+
+static void enter(struct rea_call *call, enum state to)
+{
+	if (to == FLYING)
+		call->withdrawn_ns = REA_NEVER; /* spent */
+	else if (to == DONE)
+		give_budget_back(call);
+	call->state = to;
+	assert_valid(call);
+}
+
+static void see_time(struct rea_call *call, uint64_t now_ns)
+{
+	call->now_ns = rea_time_max(call->now_ns, now_ns);
+}
+
+/* ---- begin ---- */
+
+/* When the call's deadline is, should it begin to run now. */
+static uint64_t deadline_from_now(const struct rea_call *call)
+{
+	return rea_time_min(call->options.deadline_ns, rea_time_add(call->now_ns, call->options.policy->deadline_ns));
+}
+
+void rea_call_begin(struct rea_call *call, const struct rea_call_options *options, uint64_t now_ns)
+{
+	assert(options->version == REA_CALL_OPTIONS_VERSION);
+	call->options = *options;
+	call->state = READY;
+	call->attempts = 0;
+	call->attempts_max = rea_policy_attempts(options->policy);
+	call->same_left = 0;
+	call->next_left = 0;
+	call->permitted = REA__PERMISSIONS_ALL;
+	call->limit_held = false;
+	call->now_ns = now_ns;
+	call->deadline_ns = options->deadline_open ? REA_NEVER : deadline_from_now(call);
+	call->wait_until_ns = now_ns;
+	call->withdrawn_ns = REA_NEVER;
+	call->grant = options->grant;
+	call->permit.given = false;
+	assert_valid(call);
+}
+
+void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns)
+{
+	see_time(call, now_ns);
+	if (!call->options.deadline_open)
+		return;
+	call->options.deadline_open = false;
+	call->deadline_ns = deadline_from_now(call);
+}
+
+/* ---- the instance of the next attempt ---- */
+
+/* Candidates for a move to another instance: those not tried by this call; under a new round of `cycle` all but the last one tried. */
+static struct rea__candidates candidates(const struct rea_call *call, bool new_round)
+{
+	uint32_t skipped = new_round ? call->attempts - 1 : 0;
+
+	return (struct rea__candidates){.excluded = call->tried + skipped,
+	    .excluded_len = call->attempts - skipped,
+	    .grant = call->options.grant,
+	    .permitted = call->permitted};
+}
+
+static bool cycles(const struct rea_call *call)
+{
+	return call->options.policy->when_all_tried == REA_ALL_TRIED_CYCLE;
+}
+
+/* Where the last instance stands in the list if it may be tried again at once, else SIZE_MAX. */
+static size_t find_same(const struct rea_call *call, const struct rea_instances *instances)
+{
+	struct rea__candidates any = candidates(call, false);
+
+	any.excluded_len = 0;
+	for (size_t i = 0; call->same_left > 0 && i < instances->count; i++)
+		if (rea_instance_id_equal(&instances->items[i].id, &call->tried[call->attempts - 1]))
+			return rea__candidates_have(&any, &instances->items[i]) ? i : SIZE_MAX;
+	return SIZE_MAX;
+}
+
+/* Position of the last attempt at this instance among the call's. */
+static uint32_t last_attempt_at(const struct rea_call *call, const struct rea_instance *instance)
+{
+	uint32_t i = call->attempts;
+
+	while (i > 0 && !rea_instance_id_equal(&call->tried[i - 1], &instance->id))
+		i--;
+	return i;
+}
+
+/* Of the instances that may be tried in a new round, the one whose last attempt is longest ago. */
+static size_t find_least_recent(const struct rea_call *call, const struct rea_instances *instances)
+{
+	const struct rea__candidates set = candidates(call, true);
+	size_t best = SIZE_MAX;
+
+	for (size_t i = 0; i < instances->count; i++)
+		if (rea__candidates_have(&set, &instances->items[i]) &&
+		    (best == SIZE_MAX ||
+			last_attempt_at(call, &instances->items[i]) < last_attempt_at(call, &instances->items[best])))
+			best = i;
+	return best;
+}
+
+static size_t choose(
+    const struct rea_call *call, const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns)
+{
+	const struct rea__candidates untried = candidates(call, false);
+	size_t chosen;
+
+	if (call->attempts > 0) {
+		chosen = find_same(call, instances);
+		if (chosen != SIZE_MAX || call->next_left == 0)
+			return chosen;
+	}
+	chosen = rea__balancer_choose(instances, &untried, random, now_ns);
+	/* The least recently tried comes next in every later round, so no instance comes twice in one. */
+	if (chosen == SIZE_MAX && call->attempts > 0 && cycles(call))
+		chosen = find_least_recent(call, instances);
+	return chosen;
+}
+
+/* ---- the rules ---- */
+
+/* Which permissions let this outcome be repeated. */
+static uint32_t permissions_for(const struct rea_call *call, enum rea_outcome outcome)
+{
+	uint32_t permitted = REA__PERMISSION_BIT(REA_PERMISSION_SAFE) | REA__PERMISSION_BIT(REA_PERMISSION_IDEMPOTENT);
+
+	if (call->options.policy->never_sent == REA_NEVER_SENT_ALLOW &&
+	    (outcome == REA_OUTCOME_NEVER_SENT || outcome == REA_OUTCOME_PUSHBACK))
+		return REA__PERMISSIONS_ALL & ~REA__PERMISSION_BIT(REA_PERMISSION_FORBID);
+	if (call->options.has_key)
+		permitted |= REA__PERMISSION_BIT(REA_PERMISSION_IDEMPOTENT_WITH_KEY);
+	return permitted;
+}
+
+/* NONE, or why this permission does not let the last outcome be repeated. */
+static enum rea_reason refuse_permission(const struct rea_call *call, enum rea_permission permission)
+{
+	if (call->permitted & REA__PERMISSION_BIT(permission))
+		return REA_REASON_NONE;
+	if (permission == REA_PERMISSION_FORBID)
+		return REA_REASON_FORBIDDEN;
+	return permission == REA_PERMISSION_IDEMPOTENT_WITH_KEY ? REA_REASON_KEY_MISSING : REA_REASON_NOT_DECLARED;
+}
+
+/* Rules 1 to 6: may this outcome be repeated at all? */
+static enum rea_reason refuse_repetition(const struct rea_call *call, const struct rea_report *report)
+{
+	const struct rea_policy *policy = call->options.policy;
+	enum rea_reason reason;
+
+	if (report->outcome == REA_OUTCOME_CANCELLED)
+		return REA_REASON_CANCELLED;
+	if (report->outcome == REA_OUTCOME_PERMANENT)
+		return report->flags & REA_REPORT_BLOCKED ? REA_REASON_BLOCKED : REA_REASON_PERMANENT;
+	if (report->flags & REA_REPORT_STOP)
+		return REA_REASON_SERVER_REFUSED;
+	if (!(policy->retry_on & REA_OUTCOME_BIT(report->outcome)))
+		return REA_REASON_NOT_RETRYABLE;
+	reason = refuse_permission(call, call->grant.permission);
+	if (reason != REA_REASON_NONE)
+		return reason;
+	if (!policy->enabled)
+		return REA_REASON_NOT_ENABLED;
+	return call->options.chained && policy->chain_stop ? REA_REASON_CHAIN_STOPPED : REA_REASON_NONE;
+}
+
+/* Rule 7: can the request be sent again, and would its reply still be welcome? */
+static enum rea_reason refuse_replay(const struct rea_report *report)
+{
+	if (report->flags & REA_REPORT_BODY_OVER_LIMIT)
+		return REA_REASON_BODY_OVER_LIMIT;
+	/* Of a request that was never sent nothing was given away: what still arrives goes to the next instance. */
+	if ((report->flags & REA_REPORT_BODY_INCOMPLETE) && report->outcome != REA_OUTCOME_NEVER_SENT)
+		return REA_REASON_BODY_INCOMPLETE;
+	return report->flags & REA_REPORT_RESPONSE_STARTED ? REA_REASON_RESPONSE_STARTED : REA_REASON_NONE;
+}
+
+/* Rule 8. */
+static enum rea_reason refuse_attempts(const struct rea_call *call, const struct rea_instances *instances)
+{
+	bool left = call->next_left > 0 || find_same(call, instances) != SIZE_MAX;
+
+	return left ? REA_REASON_NONE : REA_REASON_ATTEMPTS_EXHAUSTED;
+}
+
+static uint64_t choose_wait(const struct rea_call *call, const struct rea_report *report, struct rea_random *random)
+{
+	struct rea_backoff backoff;
+	uint64_t wait_ns;
+
+	rea_policy_backoff(call->options.policy, &backoff);
+	wait_ns = rea_backoff_delay(&backoff, call->attempts, rea_random_next(random));
+	if (report->flags & REA_REPORT_AFTER)
+		wait_ns = rea_time_max(wait_ns, rea_backoff_server_wait(report->after_ns, rea_random_next(random)));
+	return wait_ns;
+}
+
+/* Rule 9. A deadline that is still open cannot come earlier than if it began to run now. */
+static enum rea_reason refuse_wait(const struct rea_call *call, uint64_t wait_ns)
+{
+	uint64_t deadline_ns = call->options.deadline_open ? deadline_from_now(call) : call->deadline_ns;
+	uint64_t useful_ns = rea_time_max(USEFUL_NS_MIN, call->options.useful_ns);
+	uint64_t end_ns = rea_time_add(rea_time_add(call->now_ns, wait_ns), useful_ns);
+
+	return end_ns <= deadline_ns && end_ns < REA_NEVER ? REA_REASON_NONE : REA_REASON_DEADLINE;
+}
+
+/* Rule 10. Of instances that are left but must not repeat this, the first one's permission is the reason. */
+static enum rea_reason refuse_instances(const struct rea_call *call, const struct rea_instances *instances)
+{
+	const struct rea__candidates set = candidates(call, cycles(call));
+	enum rea_reason reason = REA_REASON_NO_UNTRIED_INSTANCE;
+
+	if (find_same(call, instances) != SIZE_MAX)
+		return REA_REASON_NONE;
+	for (size_t i = 0; i < instances->count; i++) {
+		struct rea_grant grant = rea_grant_combine(set.grant, instances->items[i].grant);
+
+		if (rea__candidates_have(&set, &instances->items[i]))
+			return REA_REASON_NONE;
+		if (reason == REA_REASON_NO_UNTRIED_INSTANCE &&
+		    !rea__instance_id_in(&instances->items[i].id, set.excluded, set.excluded_len))
+			reason = refuse_permission(call, grant.permission);
+	}
+	return reason;
+}
+
+/* Rule 12. Takes one retry from the budget, save in observe mode. */
+static enum rea_reason take_retry(struct rea_call *call)
+{
+	struct rea_budget *budget = call->options.budget;
+	bool observe = call->options.policy->mode == REA_MODE_OBSERVE;
+
+	if (budget != NULL &&
+	    (observe ? rea_budget_available(budget, call->now_ns) == 0 : !rea_budget_withdraw(budget, call->now_ns)))
+		return REA_REASON_BUDGET_EXHAUSTED;
+	if (budget != NULL && !observe)
+		call->withdrawn_ns = call->now_ns;
+	if (call->options.limit == NULL || !rea_retry_limit_full(call->options.limit))
+		return REA_REASON_NONE;
+	give_budget_back(call);
+	return REA_REASON_OVERLOADED;
+}
+
+/* Rules 7 to 12: can it be repeated, here and now? NONE means that everything it needs is taken. */
+static enum rea_reason refuse_retry(struct rea_call *call, const struct rea_report *report,
+    const struct rea_instances *instances, struct rea_random *random, uint64_t *ret_wait_ns)
+{
+	enum rea_reason reason = refuse_replay(report);
+	uint64_t wait_ns;
+
+	if (reason == REA_REASON_NONE)
+		reason = refuse_attempts(call, instances);
+	if (reason != REA_REASON_NONE)
+		return reason;
+	wait_ns = choose_wait(call, report, random);
+	reason = refuse_wait(call, wait_ns);
+	if (reason == REA_REASON_NONE)
+		reason = refuse_instances(call, instances);
+	if (reason == REA_REASON_NONE && call->options.breaker != NULL &&
+	    !rea_breaker_permits(call->options.breaker, call->now_ns))
+		reason = REA_REASON_BREAKER_OPEN;
+	if (reason == REA_REASON_NONE)
+		reason = take_retry(call);
+	if (reason == REA_REASON_NONE)
+		*ret_wait_ns = wait_ns;
+	return reason;
+}
+
+/* ---- attempt, report, cancel ---- */
+
+static struct rea_decision describe(const struct rea_call *call, enum rea_step step, enum rea_verdict verdict)
+{
+	return (struct rea_decision){
+	    .step = step, .verdict = verdict, .attempt = call->attempts, .attempts_max = call->attempts_max, .grant = call->grant};
+}
+
+static struct rea_decision give_up(struct rea_call *call, enum rea_reason reason)
+{
+	struct rea_decision decision = describe(call, REA_STEP_DONE, REA_VERDICT_GIVE_UP);
+
+	decision.reason = reason;
+	enter(call, DONE);
+	return decision;
+}
+
+static struct rea_decision wait_on(const struct rea_call *call)
+{
+	struct rea_decision decision = describe(call, REA_STEP_WAIT, REA_VERDICT_RETRY);
+
+	decision.wait_ns = rea_time_sub(call->wait_until_ns, call->now_ns);
+	decision.wait_until_ns = call->wait_until_ns;
+	return decision;
+}
+
+/* Permit and slot for the coming attempt; without one, nothing is held. */
+static enum rea_reason take_flight(struct rea_call *call)
+{
+	const struct rea_call_options *options = &call->options;
+
+	if (options->breaker != NULL && !rea_breaker_acquire(options->breaker, call->now_ns, &call->permit))
+		return REA_REASON_BREAKER_OPEN;
+	if (options->limit == NULL || call->attempts == 0)
+		return REA_REASON_NONE;
+	call->limit_held = rea_retry_limit_acquire(options->limit);
+	if (call->limit_held)
+		return REA_REASON_NONE;
+	give_flight_back(call, REA_BREAKER_IGNORED, 0);
+	return REA_REASON_OVERLOADED;
+}
+
+static void count_attempt(struct rea_call *call, const struct rea_instance_id *id)
+{
+	const struct rea_policy *policy = call->options.policy;
+	bool first = call->attempts == 0, same = !first && rea_instance_id_equal(id, &call->tried[call->attempts - 1]);
+
+	if (first)
+		call->next_left = policy->max_retry_next_instance;
+	else if (!same)
+		call->next_left--;
+	if (same)
+		call->same_left--;
+	else
+		call->same_left = cycles(call) ? 0 : policy->max_retry_same_instance;
+	call->tried[call->attempts++] = *id;
+	if (first && call->options.budget != NULL)
+		rea_budget_deposit(call->options.budget, call->options.budget_shard, call->now_ns);
+}
+
+static struct rea_decision start(struct rea_call *call, const struct rea_instance *instance, size_t index)
+{
+	struct rea_decision decision;
+
+	count_attempt(call, &instance->id);
+	call->grant = rea_grant_combine(call->options.grant, instance->grant);
+	enter(call, FLYING);
+	decision = describe(call, REA_STEP_ATTEMPT, REA_VERDICT_RETRY);
+	decision.instance = index;
+	decision.attempt_deadline_ns =
+	    call->options.deadline_open
+		? REA_NEVER
+		: rea_time_min(rea_time_add(call->now_ns, call->options.policy->attempt_timeout_ns), call->deadline_ns);
+	return decision;
+}
+
+/* Why there was no instance to choose. */
+static enum rea_reason no_choice(const struct rea_call *call, const struct rea_instances *instances)
+{
+	if (call->attempts == 0)
+		return REA_REASON_NO_UNTRIED_INSTANCE;
+	return call->next_left == 0 ? REA_REASON_ATTEMPTS_EXHAUSTED : refuse_instances(call, instances);
+}
+
+void rea_call_attempt(struct rea_call *call, const struct rea_instances *instances, struct rea_random *random,
+    uint64_t now_ns, struct rea_decision *ret_decision)
+{
+	enum rea_reason reason;
+	size_t index;
+
+	assert(call->state == READY || call->state == WAITING);
+	see_time(call, now_ns);
+	if (call->now_ns < call->wait_until_ns) {
+		*ret_decision = wait_on(call);
+		return;
+	}
+	if (call->now_ns >= call->deadline_ns) {
+		*ret_decision = give_up(call, REA_REASON_DEADLINE);
+		return;
+	}
+	index = choose(call, instances, random, call->now_ns);
+	reason = index == SIZE_MAX ? no_choice(call, instances) : take_flight(call);
+	*ret_decision = reason == REA_REASON_NONE ? start(call, &instances->items[index], index) : give_up(call, reason);
+}
+
+static enum rea_breaker_result breaker_result(enum rea_outcome outcome)
+{
+	switch (outcome) {
+	case REA_OUTCOME_OK:
+	case REA_OUTCOME_PERMANENT: /* it answered */
+		return REA_BREAKER_SUCCESS;
+	case REA_OUTCOME_NEVER_SENT:
+	case REA_OUTCOME_UNAVAILABLE:
+	case REA_OUTCOME_AMBIGUOUS:
+	case REA_OUTCOME_FAILED:
+		return REA_BREAKER_FAILURE;
+	case REA_OUTCOME_PUSHBACK:
+	case REA_OUTCOME_THROTTLED:
+	case REA_OUTCOME_CANCELLED:
+	case REA_OUTCOME_COUNT:
+		break;
+	}
+	return REA_BREAKER_IGNORED;
+}
+
+static struct rea_decision succeed(struct rea_call *call)
+{
+	enter(call, DONE);
+	return describe(call, REA_STEP_DONE, REA_VERDICT_SUCCESS);
+}
+
+static struct rea_decision retry(struct rea_call *call, uint64_t wait_ns)
+{
+	struct rea_decision decision;
+
+	if (call->options.policy->mode == REA_MODE_OBSERVE) {
+		decision = give_up(call, REA_REASON_NONE);
+		decision.would_retry = true;
+		decision.wait_ns = wait_ns;
+		return decision;
+	}
+	call->wait_until_ns = rea_time_add(call->now_ns, wait_ns);
+	/* The budget's retry was taken for this state. */
+	enter(call, WAITING);
+	return wait_on(call);
+}
+
+void rea_call_report(struct rea_call *call, const struct rea_report *report, const struct rea_instances *instances,
+    struct rea_random *random, uint64_t now_ns, struct rea_decision *ret_decision)
+{
+	enum rea_reason reason;
+	uint64_t wait_ns = 0;
+	bool retryable;
+
+	assert(call->state == FLYING && report->outcome < REA_OUTCOME_COUNT);
+	see_time(call, now_ns);
+	give_flight_back(call, breaker_result(report->outcome), report->latency_ns);
+	if (report->outcome == REA_OUTCOME_OK) {
+		*ret_decision = succeed(call);
+		return;
+	}
+	call->permitted = permissions_for(call, report->outcome);
+	reason = refuse_repetition(call, report);
+	retryable = reason == REA_REASON_NONE;
+	if (retryable)
+		reason = refuse_retry(call, report, instances, random, &wait_ns);
+	*ret_decision = reason == REA_REASON_NONE ? retry(call, wait_ns) : give_up(call, reason);
+	ret_decision->retryable = retryable;
+}
+
+void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_decision *ret_decision)
+{
+	see_time(call, now_ns);
+	give_flight_back(call, REA_BREAKER_IGNORED, 0);
+	*ret_decision = give_up(call, REA_REASON_CANCELLED);
+}
+
+uint64_t rea_call_deadline(const struct rea_call *call)
+{
+	return call->deadline_ns;
+}
+
+uint32_t rea_call_attempts(const struct rea_call *call)
+{
+	return call->attempts;
+}
+
+bool rea_call_done(const struct rea_call *call)
+{
+	return call->state == DONE;
+}
+
+const char *rea_verdict_name(enum rea_verdict verdict)
+{
+	static const char *const names[] = {"success", "retry", "give_up"};
+
+	return verdict <= REA_VERDICT_GIVE_UP ? names[verdict] : "unknown";
+}
+
+const char *rea_reason_name(enum rea_reason reason)
+{
+	static const char *const names[] = {
+#define X(name, text) text,
+	    REA_REASON_MAP(X)
+#undef X
+	};
+
+	return reason < REA_REASON_COUNT ? names[reason] : "unknown";
+}
