@@ -1,0 +1,230 @@
+/*
+ * The snapshot: built in one go, then read by anybody until the last reference goes. A document that is refused leaves nothing behind.
+ */
+#include "config/snapshot.h"
+
+#include <stdio.h>
+
+#define AUTHORITY_MAX 260
+
+/* ------------------------------------------------------------------ building */
+
+struct rpc_reading {
+	const struct rea__node *feign;
+	const struct rea__node *grpc;
+};
+
+static const struct rea__field rpc_fields[] = {
+	{.name = "feign", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, feign)},
+	{.name = "grpc", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, grpc)},
+};
+const struct rea__block rea__rpc_block = {"rpc", rpc_fields, sizeof(rpc_fields) / sizeof(rpc_fields[0]), REA__NO_LINES};
+
+static const struct rea__field retry_fields[] = {
+	{.name = "retry", .type = &rea__type_node},
+};
+static const struct rea__block protocol_block = {"a protocol under rpc", retry_fields, 1, REA__NO_LINES};
+
+/* A protocol's `retry` block; absent counts as empty, so that there always is a policy. */
+static int read_protocol(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
+    struct rea__retry *retry)
+{
+	const struct rea__node *block = NULL;
+	int error = node ? rea__block_read(reader, node, &protocol_block, &block, NULL) : 0;
+
+	retry->policy = rea__policy_default_values();
+	return error || block == NULL ? error : rea__retry_read(reader, block, config, knows_contracts, retry);
+}
+
+static int read_rpc(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)
+{
+	struct rpc_reading reading = {NULL, NULL};
+	int error = node ? rea__block_read(reader, node, &rea__rpc_block, &reading, NULL) : 0;
+
+	if (error == 0)
+		error = read_protocol(reader, reading.feign, config, true, &config->feign);
+	/* Contracts declare HTTP operations so far: nothing that a gRPC method key could be looked up in. */
+	return error ? error : read_protocol(reader, reading.grpc, config, false, &config->grpc);
+}
+
+/* Hand each service, and each of its operations, the policy that holds there. */
+static int join_policies(struct rea__reader *reader, struct rea_config *config)
+{
+	for (size_t i = 0; i < config->services_len; i++) {
+		struct rea_config_service *service = &config->services[i];
+		const struct rea__service_config *own = rea__retry_service(&config->feign, rea_slice_of(service->name));
+		size_t count = service->contract ? rea_contract_count(service->contract) : 0;
+		const struct rea_policy **policies = rea_arena_array(reader->arena, count, sizeof(*policies));
+
+		if (policies == NULL)
+			return rea__nomem(reader);
+		service->policy = own ? own->policy : config->feign.policy;
+		for (size_t j = 0; j < count; j++) {
+			const char *key = rea_contract_operation(service->contract, j)->key;
+			const struct rea__method_config *method = own ? rea__service_method(own, rea_slice_of(key)) : NULL;
+
+			policies[j] = method ? method->policy : service->policy;
+		}
+		service->operation_policies = policies;
+	}
+	return 0;
+}
+
+static int read_document(struct rea__reader *reader, const struct rea__node *root, struct rea_config *config)
+{
+	struct rea__document document = {.services = NULL};
+	int error;
+
+	rea_config_settings_defaults(&document.settings);
+	reader->lines = config->lines;
+	error = root ? rea__block_read(reader, root, &rea__root_block, &document, NULL) : 0;
+	reader->lines = NULL;
+	if (error == 0 && root != NULL && root->kind == REA__MAPPING)
+		error = rea__settings_check(reader, root, &document.settings);
+	config->settings = document.settings;
+	if (error == 0)
+		error = rea__services_read(reader, document.services, config);
+	if (error == 0)
+		error = rea__contracts_read(reader, document.contracts, config);
+	if (error == 0)
+		error = rea__profiles_read(reader, document.profiles, config);
+	if (error == 0)
+		error = read_rpc(reader, document.rpc, config);
+	return error ? error : join_policies(reader, config);
+}
+
+static struct rea_config *new_config(const char *name, const char *text, size_t length, const struct rea_alloc *alloc)
+{
+	struct rea_config *config = alloc->realloc(NULL, sizeof(*config), alloc->user_data);
+
+	if (config == NULL)
+		return NULL;
+	memset(config, 0, sizeof(*config));
+	config->alloc = *alloc;
+	atomic_init(&config->references, 1);
+	rea_arena_init(&config->arena, &config->alloc);
+	config->by_name.alloc = config->by_host.alloc = &config->alloc;
+	config->feign.by_name.alloc = config->grpc.by_name.alloc = &config->alloc;
+	rea_hash_hex(rea_hash(text, length), config->version);
+	config->name = rea_arena_string(&config->arena, rea_slice_of(name ? name : ""));
+	if (config->name == NULL) {
+		rea_config_unref(config);
+		return NULL;
+	}
+	return config;
+}
+
+int rea_config_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
+{
+	const struct rea_alloc *a = alloc ? alloc : rea_alloc_default();
+	struct rea_error_info unwanted, *info = ret_info ? ret_info : &unwanted;
+	struct rea__tree tree;
+	struct rea__reader reader = {.tree = &tree, .info = info};
+	struct rea_config *config;
+	int error = rea__tree_parse(name, text, length, a, &tree, info);
+
+	if (error != 0)
+		return error;
+	config = new_config(name, text, length, a);
+	if (config == NULL) {
+		rea__tree_free(&tree);
+		return rea__refuse_nomem(info, name);
+	}
+	reader.arena = &config->arena;
+	error = read_document(&reader, tree.root, config);
+	rea__tree_free(&tree);
+	if (error != 0)
+		rea_config_unref(config);
+	else
+		*ret_config = config;
+	return error;
+}
+
+/* ------------------------------------------------------------------ lifetime */
+
+struct rea_config *rea_config_ref(struct rea_config *config)
+{
+	atomic_fetch_add_explicit(&config->references, 1, memory_order_relaxed);
+	return config;
+}
+
+void rea_config_unref(struct rea_config *config)
+{
+	struct rea_alloc alloc;
+
+	if (config == NULL || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) != 1)
+		return;
+	for (size_t i = 0; config->contracts != NULL && i < config->services_len; i++)
+		rea_contract_free(config->contracts[i]);
+	rea__retry_fini(&config->feign);
+	rea__retry_fini(&config->grpc);
+	rea_map_fini(&config->by_name);
+	rea_map_fini(&config->by_host);
+	rea_arena_fini(&config->arena);
+	alloc = config->alloc;
+	alloc.free(config, alloc.user_data);
+}
+
+/* ------------------------------------------------------------------ asking */
+
+const struct rea_config_settings *rea_config_settings(const struct rea_config *config)
+{
+	return &config->settings;
+}
+
+size_t rea_config_services_count(const struct rea_config *config)
+{
+	return config->services_len;
+}
+
+const struct rea_config_service *rea_config_service(const struct rea_config *config, size_t index)
+{
+	return index < config->services_len ? &config->services[index] : NULL;
+}
+
+const struct rea_config_service *rea_config_find_service(const struct rea_config *config, const char *name, size_t length)
+{
+	uint32_t index;
+
+	return rea_map_find(&config->by_name, rea_slice_make(name, length), &index) ? &config->services[index] : NULL;
+}
+
+/* The length of an authority without its port. A bare IPv6 address, which has colons of its own, is none: it stands in brackets. */
+static size_t without_port(const char *authority, size_t length)
+{
+	size_t digits = length;
+
+	while (digits > 0 && authority[digits - 1] >= '0' && authority[digits - 1] <= '9')
+		digits--;
+	return digits > 1 && authority[digits - 1] == ':' ? digits - 1 : length;
+}
+
+const struct rea_config_service *rea_config_find_host(const struct rea_config *config, const char *authority, size_t length)
+{
+	char lower[AUTHORITY_MAX];
+	uint32_t index;
+
+	if (length > sizeof(lower))
+		return NULL;
+	for (size_t i = 0; i < length; i++)
+		lower[i] = rea_ascii_lower(authority[i]);
+	if (rea_map_find(&config->by_host, rea_slice_make(lower, length), &index))
+		return &config->services[index];
+	if (rea_map_find(&config->by_host, rea_slice_make(lower, without_port(lower, length)), &index))
+		return &config->services[index];
+	return NULL;
+}
+
+int rea_config_policy(const struct rea_config *config, const char *service, const char *method_key, struct rea_policy *ret_policy)
+{
+	const struct rea__service_config *own = service ? rea__retry_service(&config->feign, rea_slice_of(service)) : NULL;
+	const struct rea__method_config *method = own && method_key ? rea__service_method(own, rea_slice_of(method_key)) : NULL;
+
+	*ret_policy = method ? *method->policy : own ? *own->policy : *config->feign.policy;
+	return 0;
+}
+
+const char *rea_config_version(const struct rea_config *config)
+{
+	return config->version;
+}

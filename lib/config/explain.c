@@ -1,0 +1,480 @@
+/*
+ * `rea explain`: what holds for a method, where each value was written, and what it comes to.
+ *
+ * Nothing is worked out here that decides anything: policies are the ones calls run under, waits are asked of the backoff itself.
+ */
+#include "config/snapshot.h"
+
+#include <rea/backoff.h>
+#include <rea/time.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define VALUE_SIZE 768
+
+struct out {
+	void (*write)(const char *text, size_t length, void *user_data);
+	void *user_data;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(const struct out *out, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (length > 0)
+		out->write(text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1, out->user_data);
+}
+
+/* What is asked about, found. */
+struct subject {
+	const struct rea_config *config;
+	const char *service;
+	const char *method;
+	const struct rea_config_service *served; /* NULL = not in `services` */
+	const struct rea_operation *operation;   /* NULL = no contract declares it */
+	const struct rea__service_config *own;
+	const struct rea__method_config *own_method;
+	struct rea__stack stack;
+	struct rea_policy policy;
+};
+
+/* ------------------------------------------------------------------ one value */
+
+static const char *value_text(const struct rea__field *field, const void *value, char text[VALUE_SIZE])
+{
+	struct rea_format format;
+
+	rea_format_init(&format, text, VALUE_SIZE);
+	field->type->format(field, value, &format);
+	return text;
+}
+
+static const char *place_name(enum rea__place place)
+{
+	switch (place) {
+	case REA__PLACE_GLOBAL:
+		return "global";
+	case REA__PLACE_SERVICE:
+		return "service";
+	case REA__PLACE_METHOD:
+		return "method";
+	case REA__PLACE_PROFILE:
+		break;
+	}
+	return "profile";
+}
+
+/* "global, line 5", "profile critical (line 30) of service, line 9", "default". */
+static const char *source_text(const struct rea__stack_item *item, enum rea_policy_key key, char *text, size_t size)
+{
+	if (item == NULL)
+		snprintf(text, size, "default");
+	else if (item->profile == NULL)
+		snprintf(text, size, "%s, line %u", place_name(item->place), rea__lines_of(item->lines, item->keys->set, key));
+	else if (item->lines == NULL)
+		snprintf(text, size, "profile %s of %s, line %u", item->profile->name, place_name(item->place), item->profile_line);
+	else
+		snprintf(text, size, "profile %s (line %u) of %s, line %u", item->profile->name,
+		    rea__lines_of(item->lines, item->keys->set, key), place_name(item->place), item->profile_line);
+	return text;
+}
+
+static void put_policy_key(const struct out *out, const struct subject *subject, enum rea_policy_key key)
+{
+	const struct rea__field *field = &rea__policy_block.fields[key];
+	char value[VALUE_SIZE], source[192];
+
+	if (key == REA_POLICY_JITTER && subject->policy.jitter_kind == REA_JITTER_FULL) {
+		key = REA_POLICY_JITTER_KIND;
+		snprintf(value, sizeof(value), "full");
+	} else {
+		value_text(field, (const char *)&subject->policy + field->offset, value);
+	}
+	source_text(rea__stack_source(&subject->stack, key), key, source, sizeof(source));
+	put(out, "  %-24s  %-12s  %s\n", field->name, value, source);
+}
+
+static void put_policy(const struct out *out, const struct subject *subject)
+{
+	for (int key = 0; key < REA_POLICY_JITTER_KIND; key++)
+		put_policy_key(out, subject, (enum rea_policy_key)key);
+}
+
+/* ------------------------------------------------------------------ what it comes to */
+
+/* Milliseconds, to the microsecond where there is a part of one. */
+static const char *ms_text(uint64_t ns, char *text, size_t size)
+{
+	uint64_t us = rea_time_add(ns, 500) / REA_NS_PER_US;
+	struct rea_format format;
+
+	rea_format_init(&format, text, size);
+	if (us % 1000 == 0)
+		rea_format_u64(&format, us / 1000);
+	else
+		rea_format_fixed(&format, us, 3);
+	rea_format_text(&format, " ms");
+	return text;
+}
+
+/* Attempts of a call under the policy, were the callee to permit retries. */
+static uint32_t attempts_of(const struct rea_policy *policy)
+{
+	return policy->enabled && policy->mode == REA_MODE_ENFORCE ? rea_policy_attempts(policy) : 1;
+}
+
+static const char *attempts_text(const struct rea_policy *policy, char *text, size_t size)
+{
+	uint32_t attempts = attempts_of(policy), retries = attempts - 1;
+
+	if (retries == 0)
+		snprintf(text, size, "1 attempt, no retries");
+	else
+		snprintf(text, size, "%u attempts, %u %s", attempts, retries, retries == 1 ? "retry" : "retries");
+	return text;
+}
+
+static void put_attempts(const struct out *out, const struct subject *subject)
+{
+	const struct rea_policy *policy = &subject->policy;
+	char text[96], source[192];
+
+	put(out, "\nattempts: %s", attempts_text(policy, text, sizeof(text)));
+	if (!policy->enabled)
+		put(out, ": enabled is false (%s)",
+		    source_text(rea__stack_source(&subject->stack, REA_POLICY_ENABLED), REA_POLICY_ENABLED, source, sizeof(source)));
+	else if (policy->mode == REA_MODE_OBSERVE)
+		put(out, ": mode observe only tells what it would do (%u attempts)", rea_policy_attempts(policy));
+	put(out, "\n");
+}
+
+/* The waits at most, in all. */
+static uint64_t put_schedule(const struct out *out, const struct rea_policy *policy)
+{
+	struct rea_backoff backoff;
+	uint64_t total = 0;
+	char exponential[40], low[40], high[40];
+
+	rea_policy_backoff(policy, &backoff);
+	put(out, "\n  before retry  exponential  with jitter\n");
+	for (uint32_t retry = 1; retry < attempts_of(policy); retry++) {
+		uint64_t high_ns = rea_backoff_delay(&backoff, retry, UINT64_MAX);
+
+		put(out, "  %-12u  %-11s  %s to %s\n", retry, ms_text(rea_backoff_exponential(&backoff, retry), exponential, sizeof(exponential)),
+		    ms_text(rea_backoff_delay(&backoff, retry, 0), low, sizeof(low)), ms_text(high_ns, high, sizeof(high)));
+		total = rea_time_add(total, high_ns);
+	}
+	return total;
+}
+
+static void put_worst_case(const struct out *out, const struct rea_policy *policy, uint64_t waits_ns)
+{
+	uint32_t attempts = attempts_of(policy);
+	uint64_t sum_ns = rea_time_add(rea_time_mul(policy->attempt_timeout_ns, attempts), waits_ns);
+	char timeout[40], waits[40], sum[40], deadline[40];
+
+	ms_text(policy->attempt_timeout_ns, timeout, sizeof(timeout));
+	ms_text(waits_ns, waits, sizeof(waits));
+	ms_text(sum_ns, sum, sizeof(sum));
+	ms_text(policy->deadline_ns, deadline, sizeof(deadline));
+	if (sum_ns > policy->deadline_ns)
+		put(out, "\nworst case: %s: the deadline cuts off %u x attempt-timeout %s + waits %s = %s\n", deadline, attempts, timeout, waits, sum);
+	else
+		put(out, "\nworst case: %s: %u x attempt-timeout %s + waits %s, within the deadline of %s\n", sum, attempts, timeout, waits, deadline);
+}
+
+/* Rounded to so many digits after the point. */
+static const char *percent_text(double share, double unit, char *text, size_t size)
+{
+	struct rea_format format;
+
+	double percent = (double)(uint64_t)(share * 100 * unit + 0.5) / unit;
+
+	rea_format_init(&format, text, size);
+	/* What rounds up to certainty is none. */
+	if (share < 1 && percent == 100) {
+		rea_format_text(&format, "> ");
+		percent -= 1 / unit;
+	}
+	rea_format_double(&format, percent);
+	rea_format_text(&format, " %");
+	return text;
+}
+
+static void put_price(const struct out *out, const struct rea_policy *policy)
+{
+	static const double rates[] = {0.01, 0.1, 0.5};
+	char rate[16], success[32], load[32];
+
+	put(out, "\n  failure rate  success without  with retries  added load\n");
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		double all_fail = 1, p = rates[i];
+		char once[32];
+
+		for (uint32_t attempt = 0; attempt < attempts_of(policy); attempt++)
+			all_fail *= p;
+		put(out, "  %-12s  %-15s  %-12s  %s\n", percent_text(p, 1, rate, sizeof(rate)), percent_text(1 - p, 1, once, sizeof(once)),
+		    percent_text(1 - all_fail, 10000, success, sizeof(success)), percent_text((1 - all_fail) / (1 - p) - 1, 100, load, sizeof(load)));
+	}
+	put(out, "  (where failures are independent of one another, and budget and breaker let every retry through)\n");
+}
+
+static void put_consequences(const struct out *out, const struct subject *subject)
+{
+	uint64_t waits_ns = 0;
+	bool retries = attempts_of(&subject->policy) > 1;
+
+	put_attempts(out, subject);
+	if (retries)
+		waits_ns = put_schedule(out, &subject->policy);
+	put_worst_case(out, &subject->policy, waits_ns);
+	if (retries)
+		put_price(out, &subject->policy);
+}
+
+/* ------------------------------------------------------------------ permission */
+
+static const char *what_permission_means(enum rea_permission permission)
+{
+	switch (permission) {
+	case REA_PERMISSION_SAFE:
+	case REA_PERMISSION_IDEMPOTENT:
+		return "may be repeated";
+	case REA_PERMISSION_IDEMPOTENT_WITH_KEY:
+		return "may be repeated when the call carries an Idempotency-Key";
+	case REA_PERMISSION_FORBID:
+		return "must not be repeated, whatever the policy says";
+	case REA_PERMISSION_NONE:
+	case REA_PERMISSION_UNKNOWN:
+	case REA_PERMISSION_COUNT:
+		break;
+	}
+	return "is not repeated";
+}
+
+static bool permits_nothing(enum rea_permission permission)
+{
+	return permission == REA_PERMISSION_NONE || permission == REA_PERMISSION_UNKNOWN;
+}
+
+static const char *permission_word(enum rea_permission permission)
+{
+	return rea_permission_name(permission == REA_PERMISSION_NONE ? REA_PERMISSION_UNKNOWN : permission);
+}
+
+static void put_permission(const struct out *out, const struct subject *subject)
+{
+	const struct rea_operation *operation = subject->operation;
+	enum rea_permission permission = operation ? operation->grant.permission : REA_PERMISSION_NONE;
+
+	put(out, "\npermission: %s: it %s", permission_word(permission), what_permission_means(permission));
+	if (operation == NULL)
+		put(out, "; no contract declares it\n");
+	else
+		put(out, "; from %s, line %u: %s %s%s\n", rea_permission_source_name(operation->grant.source), operation->line, operation->http_method,
+		    operation->path, operation->generate_key ? ", rea makes a key where the caller sent none" : "");
+	if (permits_nothing(permission) && subject->policy.never_sent == REA_NEVER_SENT_ALLOW)
+		put(out, "  but never-sent: allow repeats what provably never ran (never_sent, pushback)\n");
+}
+
+/* ------------------------------------------------------------------ levels */
+
+static void find_policy(struct subject *subject)
+{
+	subject->stack.global_index = SIZE_MAX;
+	rea__stack_push(&subject->stack, REA__PLACE_GLOBAL, &subject->config->feign.global);
+	if (subject->own != NULL)
+		rea__stack_push(&subject->stack, REA__PLACE_SERVICE, &subject->own->level);
+	if (subject->own_method != NULL)
+		rea__stack_push(&subject->stack, REA__PLACE_METHOD, &subject->own_method->level);
+	rea_config_policy(subject->config, subject->service, subject->method, &subject->policy);
+}
+
+static void put_method_line(const struct out *out, const struct subject *subject, const char *key, const struct rea_operation *operation)
+{
+	struct rea_policy policy;
+	char text[96];
+
+	rea_config_policy(subject->config, subject->service, key, &policy);
+	put(out, "  %-32s  %-24s  %s%s%s\n", key, attempts_text(&policy, text, sizeof(text)),
+	    operation ? permission_word(operation->grant.permission) : "not declared", operation ? ", " : "", operation ? operation->http_method : "");
+}
+
+static void put_methods(const struct out *out, const struct subject *subject)
+{
+	const struct rea_contract *contract = subject->served ? subject->served->contract : NULL;
+	size_t declared = contract ? rea_contract_count(contract) : 0, configured = subject->own ? subject->own->methods_len : 0;
+
+	put(out, "\nmethods\n");
+	for (size_t i = 0; i < declared; i++)
+		put_method_line(out, subject, rea_contract_operation(contract, i)->key, rea_contract_operation(contract, i));
+	for (size_t i = 0; i < configured; i++) {
+		const char *key = subject->own->methods[i].key;
+
+		if (contract == NULL)
+			put_method_line(out, subject, key, NULL);
+	}
+	put(out, "  any other method                  as above\n");
+}
+
+static void explain_method(const struct out *out, const struct subject *subject)
+{
+	put(out, "%s of %s\n\n", subject->method, subject->service);
+	put_policy(out, subject);
+	put_permission(out, subject);
+	put_consequences(out, subject);
+}
+
+static void explain_service(const struct out *out, const struct subject *subject)
+{
+	put(out, "%s, for methods without settings of their own\n\n", subject->service);
+	put_policy(out, subject);
+	put_consequences(out, subject);
+	put_methods(out, subject);
+}
+
+/* ------------------------------------------------------------------ overview */
+
+static void put_settings(const struct out *out, const struct rea_config *config)
+{
+	static const struct {
+		const struct rea__block *block;
+		const char *prefix;
+	} blocks[] = {{&rea__root_block, ""}, {&rea__http_block, "http."}, {&rea__events_block, "events."}, {&rea__limits_block, "limits."},
+	    {&rea__timeouts_block, "timeouts."}};
+	char name[64], value[VALUE_SIZE], line[32];
+
+	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+		const struct rea__block *block = blocks[i].block;
+
+		for (size_t j = 0; j < block->fields_len; j++) {
+			const struct rea__field *field = &block->fields[j];
+			uint32_t at = config->lines[block->lines_at + j];
+
+			if (field->type->format == NULL)
+				continue;
+			snprintf(name, sizeof(name), "%s%s", blocks[i].prefix, field->name);
+			snprintf(line, sizeof(line), "line %u", at);
+			put(out, "  %-28s  %-16s  %s\n", name, value_text(field, (const char *)&config->settings + field->offset, value),
+			    at ? line : "default");
+		}
+	}
+}
+
+static void put_service_line(const struct out *out, const struct subject *overview, const char *name, size_t instances)
+{
+	struct rea_policy policy;
+	char text[96];
+
+	rea_config_policy(overview->config, name, NULL, &policy);
+	put(out, "  %-24s  %zu %s, %s\n", name, instances, instances == 1 ? "instance" : "instances", attempts_text(&policy, text, sizeof(text)));
+}
+
+static void put_services(const struct out *out, const struct subject *overview)
+{
+	const struct rea_config *config = overview->config;
+
+	put(out, "\nservices\n");
+	for (size_t i = 0; i < config->services_len; i++)
+		put_service_line(out, overview, config->services[i].name, config->services[i].instances_len);
+	for (size_t i = 0; i < config->feign.services_len; i++) {
+		const char *name = config->feign.services[i].name;
+
+		if (rea_config_find_service(config, name, strlen(name)) == NULL)
+			put_service_line(out, overview, name, 0);
+	}
+	put(out, "\nprofiles:");
+	for (size_t i = 0; i < config->profiles_len; i++)
+		put(out, "%s %s", i > 0 ? "," : "", config->profiles[i].name);
+	put(out, "\n");
+}
+
+static void explain_overview(const struct out *out, const struct subject *subject)
+{
+	put(out, "%s, version %s\n\n", subject->config->name, subject->config->version);
+	put_settings(out, subject->config);
+	put(out, "\nrpc.feign.retry, for every service without settings of its own\n\n");
+	put_policy(out, subject);
+	put_consequences(out, subject);
+	if (subject->config->grpc.line > 0)
+		put(out, "\nrpc.grpc.retry (line %u) is checked, and applies to nothing: this version speaks no gRPC\n", subject->config->grpc.line);
+	put_services(out, subject);
+}
+
+/* ------------------------------------------------------------------ finding */
+
+static int refuse_name(struct rea_error_info *info, const struct rea_config *config, const char *kind, const char *name,
+    const struct rea__suggest *suggest)
+{
+	char hint[REA__SUGGEST_SIZE], quote[REA__QUOTE_SIZE];
+
+	if (info != NULL) {
+		memset(info, 0, sizeof(*info));
+		snprintf(info->file, sizeof(info->file), "%s", config->name);
+		snprintf(info->message, sizeof(info->message), "there is no %s %s%s", kind, rea__quote(rea_slice_of(name), quote),
+		    rea__suggest_text(suggest, hint));
+	}
+	return REA_ERR_NOT_FOUND;
+}
+
+static int find_service(struct subject *subject, const char *name, struct rea_error_info *info)
+{
+	const struct rea_config *config = subject->config;
+	struct rea__suggest suggest;
+
+	subject->service = name;
+	subject->served = rea_config_find_service(config, name, strlen(name));
+	subject->own = rea__retry_service(&config->feign, rea_slice_of(name));
+	/* A document without `services`, such as one from a registry, does not know what services there are. */
+	if (subject->served != NULL || subject->own != NULL || config->services_len == 0)
+		return 0;
+	rea__suggest_init(&suggest, rea_slice_of(name));
+	for (size_t i = 0; i < config->services_len; i++)
+		rea__suggest_offer(&suggest, config->services[i].name);
+	for (size_t i = 0; i < config->feign.services_len; i++)
+		rea__suggest_offer(&suggest, config->feign.services[i].name);
+	return refuse_name(info, config, "service", name, &suggest);
+}
+
+static int find_method(struct subject *subject, const char *key, struct rea_error_info *info)
+{
+	const struct rea_contract *contract = subject->served ? subject->served->contract : NULL;
+	struct rea__suggest suggest;
+
+	subject->method = key;
+	subject->operation = contract ? rea_contract_find_key(contract, key, strlen(key)) : NULL;
+	subject->own_method = subject->own ? rea__service_method(subject->own, rea_slice_of(key)) : NULL;
+	if (contract == NULL || subject->operation != NULL)
+		return 0;
+	rea__suggest_init(&suggest, rea_slice_of(key));
+	for (size_t i = 0; i < rea_contract_count(contract); i++)
+		rea__suggest_offer(&suggest, rea_contract_operation(contract, i)->key);
+	return refuse_name(info, subject->config, "method", key, &suggest);
+}
+
+int rea_config_explain(const struct rea_config *config, const char *service, const char *method_key,
+    void (*write)(const char *text, size_t length, void *user_data), void *user_data, struct rea_error_info *ret_info)
+{
+	const struct out out = {write, user_data};
+	struct subject subject = {.config = config};
+	int error = service ? find_service(&subject, service, ret_info) : 0;
+
+	if (error == 0 && service != NULL && method_key != NULL)
+		error = find_method(&subject, method_key, ret_info);
+	if (error != 0)
+		return error;
+	find_policy(&subject);
+	if (subject.method != NULL)
+		explain_method(&out, &subject);
+	else if (service != NULL)
+		explain_service(&out, &subject);
+	else
+		explain_overview(&out, &subject);
+	return 0;
+}

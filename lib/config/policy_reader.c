@@ -1,0 +1,418 @@
+/*
+ * The `retry` block: layers, and what they come to.
+ *
+ * Every effective policy of a document is made and checked here, so that nothing can be wrong when a call asks for it. Levels are checked from the
+ * top down: whoever is refused is the level that made the combination wrong.
+ */
+#include "config/snapshot.h"
+
+#include <assert.h>
+
+#define BIT(key) (UINT32_C(1) << (key))
+
+/* ------------------------------------------------------------------ one level */
+
+static int check_place(struct rea__reader *reader, const struct rea__policy_reading *reading, enum rea__place place)
+{
+	if (reading->service_configs != NULL && place != REA__PLACE_GLOBAL)
+		return rea__refuse_key(reader, reading->service_configs, "service-configs stands directly under `retry`, and nowhere else");
+	if (reading->method_configs != NULL && place != REA__PLACE_SERVICE)
+		return rea__refuse_key(reader, reading->method_configs, "method-configs stands under service-configs.<service>, and nowhere else");
+	return 0;
+}
+
+int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place, struct rea__policy_reading *ret_reading,
+    uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX])
+{
+	int error;
+
+	memset(ret_reading, 0, sizeof(*ret_reading));
+	*ret_set = 0;
+	error = rea__block_read(reader, node, &rea__policy_block, ret_reading, ret_seen);
+	for (uint32_t key = 0; error == 0 && key < REA_POLICY_JITTER_KIND; key++)
+		if (ret_seen[key] != NULL)
+			*ret_set |= BIT(key);
+	return error ? error : check_place(reader, ret_reading, place);
+}
+
+static size_t count_bits(uint32_t set)
+{
+	return (size_t)__builtin_popcount(set);
+}
+
+int rea__lines_new(struct rea__reader *reader, uint32_t set, const struct rea__node *const *seen, const uint32_t **ret_lines)
+{
+	uint32_t *lines = rea_arena_array(reader->arena, count_bits(set) + 1, sizeof(*lines));
+	size_t at = 0;
+
+	if (lines == NULL)
+		return rea__nomem(reader);
+	for (uint32_t key = 0; key < REA_POLICY_JITTER_KIND; key++)
+		if (set & BIT(key))
+			lines[at++] = seen[key]->key->line;
+	lines[at] = seen[REA__FIELD_PROFILE] ? seen[REA__FIELD_PROFILE]->key->line : 0;
+	*ret_lines = lines;
+	return 0;
+}
+
+uint32_t rea__lines_of(const uint32_t *lines, uint32_t set, enum rea_policy_key key)
+{
+	return lines[count_bits(set & (BIT(key) - 1))];
+}
+
+uint32_t rea__lines_of_profile(const uint32_t *lines, uint32_t set)
+{
+	return lines[count_bits(set)];
+}
+
+/* ------------------------------------------------------------------ stacks of layers */
+
+static void push_profile(struct rea__stack *stack, enum rea__place place, const struct rea__profile *profile, uint32_t profile_line)
+{
+	const struct rea__profile *chain[REA__PROFILE_DEPTH_MAX];
+	size_t depth = 0;
+
+	for (; profile != NULL; profile = profile->base)
+		chain[depth++] = profile;
+	while (depth-- > 0)
+		stack->items[stack->len++] =
+		    (struct rea__stack_item){chain[depth]->keys, chain[depth]->lines, chain[depth], place, profile_line};
+}
+
+void rea__stack_push(struct rea__stack *stack, enum rea__place place, const struct rea__level *level)
+{
+	const struct rea__layer_key *key;
+
+	if (level->layer == NULL)
+		return;
+	key = &level->layer->key;
+	push_profile(stack, place, key->profile, rea__lines_of_profile(level->lines, key->keys.set));
+	if (place == REA__PLACE_GLOBAL)
+		stack->global_index = stack->len;
+	stack->items[stack->len++] = (struct rea__stack_item){&key->keys, level->lines, NULL, place, 0};
+}
+
+void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_policy)
+{
+	const struct rea_policy_layer *layers[REA__STACK_MAX];
+
+	for (size_t i = 0; i < stack->len; i++)
+		layers[i] = stack->items[i].keys;
+	rea_policy_merge(layers, stack->len, stack->global_index, ret_policy);
+}
+
+/* The number of layers up to the highest that sets a key; 0 = none does. */
+static size_t height_of(const struct rea__stack *stack, enum rea_policy_key key)
+{
+	size_t height = stack->len;
+
+	while (height > 0 && !(stack->items[height - 1].keys->set & BIT(key)))
+		height--;
+	return height;
+}
+
+const struct rea__stack_item *rea__stack_source(const struct rea__stack *stack, enum rea_policy_key key)
+{
+	size_t height = height_of(stack, key);
+
+	if (key == REA_POLICY_ENABLED && stack->global_index != SIZE_MAX) {
+		const struct rea__stack_item *global = &stack->items[stack->global_index];
+
+		/* The master switch: nothing above it counts. */
+		if ((global->keys->set & BIT(key)) && !global->keys->values.enabled)
+			return global;
+	}
+	return height > 0 ? &stack->items[height - 1] : NULL;
+}
+
+/* ------------------------------------------------------------------ effective policies, checked */
+
+struct work {
+	struct rea__reader *reader;
+	const struct rea_config *config;
+	struct rea__retry *retry;
+	struct rea_map layers; /* bytes of a layer's key to its number */
+	struct rea__layer **numbered;
+	size_t numbered_len;
+	size_t numbered_max;
+};
+
+/* A level while its nodes are at hand. */
+struct open_level {
+	enum rea__place place;
+	struct rea__level *level;
+	const struct rea__node *node;
+	const struct rea__node *seen[REA__BLOCK_FIELDS_MAX];
+	const struct open_level *above;
+};
+
+static void stack_levels(struct rea__stack *stack, const struct open_level *open)
+{
+	if (open == NULL)
+		return;
+	stack_levels(stack, open->above);
+	rea__stack_push(stack, open->place, open->level);
+}
+
+/* The keys that take part in the check which refused a key. */
+static uint32_t involved_keys(enum rea_policy_key key)
+{
+	switch ((unsigned)key) {
+	case REA_POLICY_MAX_RETRY_NEXT_INSTANCE:
+		return BIT(key) | BIT(REA_POLICY_MAX_RETRY_SAME_INSTANCE) | BIT(REA_POLICY_WHEN_ALL_TRIED);
+	case REA_POLICY_MIN_BACKOFF:
+		return BIT(key) | BIT(REA_POLICY_JITTER_KIND);
+	case REA_POLICY_MAX_BACKOFF:
+		return BIT(key) | BIT(REA_POLICY_MIN_BACKOFF);
+	case REA_POLICY_ATTEMPT_TIMEOUT:
+		return BIT(key) | BIT(REA_POLICY_DEADLINE);
+	default:
+		return BIT(key);
+	}
+}
+
+static enum rea_policy_key key_called(const char *name)
+{
+	for (uint32_t key = 0; key < REA_POLICY_JITTER_KIND; key++)
+		if (strcmp(rea__policy_block.fields[key].name, name) == 0)
+			return (enum rea_policy_key)key;
+	return REA_POLICY_JITTER_KIND;
+}
+
+/* Where the innermost level brought the fault in: at the key itself, at one that it is weighed against, or at the profile. */
+static const struct rea__node *place_of_fault(const struct open_level *open, enum rea_policy_key key)
+{
+	uint32_t involved = involved_keys(key);
+
+	if (key < REA_POLICY_JITTER_KIND && open->seen[key] != NULL)
+		return open->seen[key];
+	for (uint32_t other = 0; other < REA_POLICY_JITTER_KIND; other++)
+		if ((involved & BIT(other)) && open->seen[other] != NULL)
+			return open->seen[other];
+	return open->seen[REA__FIELD_PROFILE] ? open->seen[REA__FIELD_PROFILE] : open->node;
+}
+
+/* Full jitter takes no ratio. One that was set below the profile, for others, is no fault. */
+static bool sets_jitter_over_full(const struct rea__stack *stack, const struct rea_policy *policy)
+{
+	return policy->jitter_kind == REA_JITTER_FULL && height_of(stack, REA_POLICY_JITTER) > height_of(stack, REA_POLICY_JITTER_KIND);
+}
+
+static int check_policy(struct work *work, const struct open_level *open, const struct rea__stack *stack, const struct rea_policy *policy)
+{
+	struct rea_error_info wrong;
+
+	if (sets_jitter_over_full(stack, policy))
+		return rea__refuse(work->reader, place_of_fault(open, REA_POLICY_JITTER),
+		    "`jitter` is not accepted under the profile adaptive, whose jitter is always full");
+	memset(&wrong, 0, sizeof(wrong));
+	if (rea_policy_validate(policy, &wrong) != 0)
+		return rea__refuse(work->reader, place_of_fault(open, key_called(wrong.key)), "%s", wrong.message);
+	return 0;
+}
+
+/* The policy of a level, from the cache of its layer where the same combination came before. */
+static int make_policy(struct work *work, const struct open_level *open, const struct rea_policy **ret_policy)
+{
+	struct rea__layer *layer = open->level->layer;
+	const struct rea__layer *parent = open->above ? open->above->level->layer : NULL;
+	struct rea__stack stack = {.global_index = SIZE_MAX};
+	struct rea_policy *policy;
+	int error;
+
+	if (layer->policy == NULL || layer->parent != parent) {
+		policy = rea_arena_alloc(work->reader->arena, sizeof(*policy));
+		if (policy == NULL)
+			return rea__nomem(work->reader);
+		stack_levels(&stack, open);
+		rea__stack_merge(&stack, policy);
+		error = check_policy(work, open, &stack, policy);
+		if (error != 0)
+			return error;
+		layer->parent = parent;
+		layer->policy = policy;
+	}
+	*ret_policy = layer->policy;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the block */
+
+static int number_layer(struct work *work, struct rea__layer *layer)
+{
+	if (work->numbered_len == work->numbered_max) {
+		size_t max = work->numbered_max ? work->numbered_max * 2 : 16;
+		struct rea__layer **numbered = rea_arena_array(work->reader->arena, max, sizeof(struct rea__layer *));
+
+		if (numbered == NULL)
+			return REA_ERR_NOMEM;
+		if (work->numbered_len > 0)
+			memcpy(numbered, work->numbered, work->numbered_len * sizeof(struct rea__layer *));
+		work->numbered = numbered;
+		work->numbered_max = max;
+	}
+	work->numbered[work->numbered_len] = layer;
+	return rea_map_insert(&work->layers, rea_slice_make((const char *)&layer->key, sizeof(layer->key)), (uint32_t)work->numbered_len++);
+}
+
+/* The one object for these keys. */
+static int share_layer(struct work *work, const struct rea__layer_key *key, struct rea__layer **ret_layer)
+{
+	struct rea__layer *layer;
+	uint32_t number;
+
+	if (rea_map_find(&work->layers, rea_slice_make((const char *)key, sizeof(*key)), &number)) {
+		*ret_layer = work->numbered[number];
+		return 0;
+	}
+	layer = rea_arena_alloc(work->reader->arena, sizeof(*layer));
+	if (layer == NULL)
+		return rea__nomem(work->reader);
+	memcpy(&layer->key, key, sizeof(*key));
+	*ret_layer = layer;
+	return number_layer(work, layer) ? rea__nomem(work->reader) : 0;
+}
+
+/* Read one level and make its policy. ret_reading tells where the levels below it are. */
+static int read_level(struct work *work, struct open_level *open, struct rea__policy_reading *ret_reading, const struct rea_policy **ret_policy)
+{
+	struct rea__layer_key key;
+	int error;
+
+	memset(&key, 0, sizeof(key));
+	error = rea__policy_read(work->reader, open->node, open->place, ret_reading, &key.keys.set, open->seen);
+	if (error != 0)
+		return error;
+	memcpy(&key.keys.values, &ret_reading->values, sizeof(key.keys.values));
+	if (ret_reading->profile != NULL)
+		error = rea__profile_find(work->reader, ret_reading->profile, work->config, &key.profile);
+	if (error == 0)
+		error = share_layer(work, &key, &open->level->layer);
+	if (error == 0)
+		error = rea__lines_new(work->reader, key.keys.set, open->seen, &open->level->lines);
+	return error ? error : make_policy(work, open, ret_policy);
+}
+
+/* A method key that the service's own contract does not know would never match. */
+static int check_declared(struct work *work, const struct rea__node *node, const struct rea_contract *contract)
+{
+	struct rea__suggest suggest;
+	char hint[REA__SUGGEST_SIZE], quote[REA__QUOTE_SIZE];
+
+	if (contract == NULL || rea_contract_find_key(contract, node->key->text, node->key->length) != NULL)
+		return 0;
+	rea__suggest_init(&suggest, rea__node_text(node->key));
+	for (size_t i = 0; i < rea_contract_count(contract); i++)
+		rea__suggest_offer(&suggest, rea_contract_operation(contract, i)->key);
+	return rea__refuse_key(work->reader, node, "the contract of this service declares no method %s%s", rea__quote(rea__node_text(node->key), quote),
+	    rea__suggest_text(&suggest, hint));
+}
+
+static int read_method(struct work *work, const struct rea__node *node, const struct open_level *service, struct rea__method_config *method)
+{
+	struct open_level open = {.place = REA__PLACE_METHOD, .level = &method->level, .node = node, .above = service};
+	struct rea__policy_reading reading;
+	int error = rea__copy_text(work->reader, rea__node_text(node->key), &method->key);
+
+	method->line = node->key->line;
+	return error ? error : read_level(work, &open, &reading, &method->policy);
+}
+
+static int read_methods(struct work *work, const struct rea__node *node, const struct open_level *above, const struct rea_contract *contract,
+    struct rea__service_config *service)
+{
+	const struct rea__node *child;
+	int error = rea__expect_mapping(work->reader, node, &child);
+
+	if (error != 0 || child == NULL)
+		return error;
+	service->methods = rea_arena_array(work->reader->arena, node->length, sizeof(*service->methods));
+	if (service->methods == NULL || rea_map_reserve(&service->by_key, node->length) != 0)
+		return rea__nomem(work->reader);
+	for (; child != NULL && error == 0; child = child->next) {
+		struct rea__method_config *method = &service->methods[service->methods_len];
+
+		error = check_declared(work, child, contract);
+		if (error == 0)
+			error = read_method(work, child, above, method);
+		if (error == 0)
+			error = rea_map_insert(&service->by_key, rea_slice_of(method->key), (uint32_t)service->methods_len++);
+	}
+	return error;
+}
+
+static int read_service(struct work *work, const struct rea__node *node, const struct open_level *global, bool knows_contracts,
+    struct rea__service_config *service)
+{
+	struct open_level open = {.place = REA__PLACE_SERVICE, .level = &service->level, .node = node, .above = global};
+	const struct rea_config_service *served = rea_config_find_service(work->config, node->key->text, node->key->length);
+	struct rea__policy_reading reading;
+	int error = rea__copy_text(work->reader, rea__node_text(node->key), &service->name);
+
+	service->line = node->key->line;
+	service->by_key.alloc = work->reader->arena->alloc;
+	if (error == 0)
+		error = read_level(work, &open, &reading, &service->policy);
+	if (error == 0 && reading.method_configs != NULL)
+		error = read_methods(work, reading.method_configs, &open, knows_contracts && served ? served->contract : NULL, service);
+	return error;
+}
+
+static int read_services(struct work *work, const struct rea__node *node, const struct open_level *global, bool knows_contracts)
+{
+	struct rea__retry *retry = work->retry;
+	const struct rea__node *child;
+	int error = rea__expect_mapping(work->reader, node, &child);
+
+	if (error != 0 || child == NULL)
+		return error;
+	retry->services = rea_arena_array(work->reader->arena, node->length, sizeof(*retry->services));
+	if (retry->services == NULL || rea_map_reserve(&retry->by_name, node->length) != 0)
+		return rea__nomem(work->reader);
+	for (; child != NULL && error == 0; child = child->next) {
+		struct rea__service_config *service = &retry->services[retry->services_len++];
+
+		error = read_service(work, child, global, knows_contracts, service);
+		if (error == 0)
+			error = rea_map_insert(&retry->by_name, rea_slice_of(service->name), (uint32_t)(service - retry->services));
+	}
+	return error;
+}
+
+int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
+    struct rea__retry *ret_retry)
+{
+	struct work work = {.reader = reader, .config = config, .retry = ret_retry, .layers = {.alloc = reader->arena->alloc}};
+	struct open_level global = {.place = REA__PLACE_GLOBAL, .level = &ret_retry->global, .node = node};
+	struct rea__policy_reading reading;
+	int error;
+
+	ret_retry->by_name.alloc = reader->arena->alloc;
+	ret_retry->line = node->key ? node->key->line : node->line;
+	error = read_level(&work, &global, &reading, &ret_retry->policy);
+	if (error == 0 && reading.service_configs != NULL)
+		error = read_services(&work, reading.service_configs, &global, knows_contracts);
+	rea_map_fini(&work.layers);
+	return error;
+}
+
+void rea__retry_fini(struct rea__retry *retry)
+{
+	for (size_t i = 0; i < retry->services_len; i++)
+		rea_map_fini(&retry->services[i].by_key);
+	rea_map_fini(&retry->by_name);
+}
+
+const struct rea__service_config *rea__retry_service(const struct rea__retry *retry, struct rea_slice name)
+{
+	uint32_t index;
+
+	return rea_map_find(&retry->by_name, name, &index) ? &retry->services[index] : NULL;
+}
+
+const struct rea__method_config *rea__service_method(const struct rea__service_config *service, struct rea_slice key)
+{
+	uint32_t index;
+
+	return rea_map_find(&service->by_key, key, &index) ? &service->methods[index] : NULL;
+}

@@ -1,0 +1,184 @@
+/*
+ * What a configuration is made of inside. Everything but the contracts and the tables stands in the snapshot's arena, so it is freed as one.
+ *
+ * A level (global, a service, a method) is a set of policy keys as the document states them. Levels with equal keys share one struct
+ * rea__layer, and equal combinations of layers one policy: a document with ten thousand methods has a handful of both.
+ */
+#ifndef REA_CONFIG_SNAPSHOT_H
+#define REA_CONFIG_SNAPSHOT_H
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "config/reader.h"
+
+#include <rea/config.h>
+
+#include <stdatomic.h>
+
+/* ------------------------------------------------------------------ policies */
+
+/* How many profiles may be based on one another. */
+#define REA__PROFILE_DEPTH_MAX 8
+/* Global, service and method, each with its profiles below it. */
+#define REA__STACK_MAX (3 * (1 + REA__PROFILE_DEPTH_MAX))
+
+enum rea__place { REA__PLACE_PROFILE, REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA__PLACE_METHOD };
+
+struct rea__profile {
+	const char *name;
+	const struct rea_policy_layer *keys;
+	const uint32_t *lines;          /* see struct rea__level; NULL = built in */
+	const struct rea__profile *base; /* stands just below; NULL = none */
+	uint32_t line;
+};
+
+struct rea__layer {
+	struct rea__layer_key {
+		struct rea_policy_layer keys;
+		const struct rea__profile *profile; /* stands just below; NULL = none */
+	} key;                              /* compared byte by byte: zeroed, then written member by member */
+	const struct rea__layer *parent;    /* the last level above it that this layer was merged with … */
+	const struct rea_policy *policy;    /* … and what came out; NULL = not yet */
+};
+
+/* A layer where a document states it. */
+struct rea__level {
+	struct rea__layer *layer; /* NULL = the document says nothing */
+	const uint32_t *lines;    /* of its set keys in the order of their bits, then of `profile` */
+};
+
+struct rea__method_config {
+	const char *key;
+	struct rea__level level;
+	const struct rea_policy *policy;
+	uint32_t line;
+};
+
+struct rea__service_config {
+	const char *name;
+	struct rea__level level;
+	const struct rea_policy *policy;
+	struct rea__method_config *methods;
+	size_t methods_len;
+	struct rea_map by_key;
+	uint32_t line;
+};
+
+/* One `retry` block. */
+struct rea__retry {
+	struct rea__level global;
+	const struct rea_policy *policy;
+	struct rea__service_config *services;
+	size_t services_len;
+	struct rea_map by_name;
+	uint32_t line; /* 0 = the document has none */
+};
+
+extern const struct rea__block rea__policy_block; /* out is a struct rea__policy_reading */
+extern const struct rea__block rea__budget_block;
+extern const struct rea__block rea__breaker_block;
+/* The defaults as an object that lives for ever, so that values are copied from it with padding and all. */
+const struct rea_policy *rea__policy_default_values(void);
+
+struct rea__policy_reading {
+	struct rea_policy values; /* first, so that a field's offset is that in a struct rea_policy */
+	const struct rea__node *profile;
+	const struct rea__node *service_configs;
+	const struct rea__node *method_configs;
+};
+/* Fields of rea__policy_block after the keys of REA_POLICY_KEY_MAP that a document can write. */
+enum { REA__FIELD_PROFILE = REA_POLICY_JITTER_KIND, REA__FIELD_SERVICE_CONFIGS, REA__FIELD_METHOD_CONFIGS, REA__POLICY_FIELDS };
+
+/* Read the mapping of one level. ret_set: bits of the keys it states. */
+int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place, struct rea__policy_reading *ret_reading,
+    uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX]);
+/* The lines array of a level. */
+int rea__lines_new(struct rea__reader *reader, uint32_t set, const struct rea__node *const *seen, const uint32_t **ret_lines);
+uint32_t rea__lines_of(const uint32_t *lines, uint32_t set, enum rea_policy_key key);
+uint32_t rea__lines_of_profile(const uint32_t *lines, uint32_t set);
+
+/* Read a `retry` block, from rea.yaml or from a document that holds nothing else: layers, and every effective policy, checked. config: gives the profiles and,
+ * with knows_contracts, the contracts that method keys must be found in. ret_retry: zeroed; to be given to rea__retry_fini in any case. */
+int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
+    struct rea__retry *ret_retry);
+void rea__retry_fini(struct rea__retry *retry);
+const struct rea__service_config *rea__retry_service(const struct rea__retry *retry, struct rea_slice name);
+const struct rea__method_config *rea__service_method(const struct rea__service_config *service, struct rea_slice key);
+
+/* The layers that make a policy, the lowest first. */
+struct rea__stack {
+	struct rea__stack_item {
+		const struct rea_policy_layer *keys;
+		const uint32_t *lines;
+		const struct rea__profile *profile; /* NULL = the level itself */
+		enum rea__place place;
+		uint32_t profile_line; /* where the level names the profile */
+	} items[REA__STACK_MAX];
+	size_t len;
+	size_t global_index; /* SIZE_MAX = none */
+};
+void rea__stack_push(struct rea__stack *stack, enum rea__place place, const struct rea__level *level);
+void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_policy);
+/* The item that decides a key, or NULL when the default holds. */
+const struct rea__stack_item *rea__stack_source(const struct rea__stack *stack, enum rea_policy_key key);
+
+/* ------------------------------------------------------------------ the rest of the document */
+
+/* Where each settings block's lines stand. */
+enum {
+	REA__LINES_ROOT = 0,
+	REA__LINES_HTTP = REA__LINES_ROOT + REA__BLOCK_FIELDS_MAX,
+	REA__LINES_EVENTS = REA__LINES_HTTP + 2,
+	REA__LINES_LIMITS = REA__LINES_EVENTS + 4,
+	REA__LINES_TIMEOUTS = REA__LINES_LIMITS + 6,
+	REA__LINES_COUNT = REA__LINES_TIMEOUTS + 5
+};
+
+struct rea__document {
+	struct rea_config_settings settings; /* first, as above */
+	const struct rea__node *services;
+	const struct rea__node *contracts;
+	const struct rea__node *profiles;
+	const struct rea__node *rpc;
+};
+extern const struct rea__block rea__root_block; /* out is a struct rea__document */
+extern const struct rea__block rea__http_block;
+extern const struct rea__block rea__events_block;
+extern const struct rea__block rea__limits_block;
+extern const struct rea__block rea__timeouts_block;
+extern const struct rea__block rea__service_block;
+extern const struct rea__block rea__instance_block;
+extern const struct rea__block rea__contract_block;
+extern const struct rea__block rea__operation_block;
+extern const struct rea__block rea__rpc_block;
+
+struct rea_config {
+	struct rea_alloc alloc;
+	atomic_uint references;
+	struct rea_arena arena;
+	const char *name;
+	char version[REA_HASH_HEX_SIZE];
+	struct rea_config_settings settings;
+	uint32_t lines[REA__LINES_COUNT];
+	struct rea_config_service *services;
+	size_t services_len;
+	struct rea_map by_name;           /* of services */
+	struct rea_map by_host;           /* names and hosts in lower case */
+	struct rea_contract **contracts;  /* one per service, owned; NULL = none */
+	struct rea__profile *profiles;    /* the built-in ones first */
+	size_t profiles_len;
+	struct rea__retry feign;
+	struct rea__retry grpc;
+};
+
+/* Each reads one part of the document into config, in this order. node NULL = absent. */
+int rea__settings_check(struct rea__reader *reader, const struct rea__node *root, const struct rea_config_settings *settings);
+int rea__services_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+int rea__contracts_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+int rea__profiles_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+/* A value of the key `profile`. */
+int rea__profile_find(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
+    const struct rea__profile **ret_profile);
+
+#endif
