@@ -1,0 +1,94 @@
+#include "http/tunnel.h"
+
+#include <stdlib.h>
+
+struct tunnel {
+	struct http_client base; /* first */
+	struct http_client_stream stream;
+	const struct http_client_events *events;
+	bool open;
+};
+
+static struct tunnel *tunnel_of(struct http_client *client)
+{
+	return (struct tunnel *)client;
+}
+
+static struct http_client_stream *begin(struct http_client *client, const struct http_request_head *head, void *user)
+{
+	struct tunnel *tunnel = tunnel_of(client);
+
+	(void)head;
+	tunnel->open = true;
+	tunnel->stream = (struct http_client_stream){client, user};
+	return &tunnel->stream;
+}
+
+static int tunnel_write(struct http_client_stream *stream, const char *data, size_t length)
+{
+	return rea_buffer_append(&stream->session->out, data, length);
+}
+
+static int finish(struct http_client_stream *stream, const struct http_field *trailers, size_t trailers_len)
+{
+	(void)stream;
+	(void)trailers;
+	(void)trailers_len;
+	return 0;
+}
+
+static int receive(struct http_client *client, const char *data, size_t length)
+{
+	struct tunnel *tunnel = tunnel_of(client);
+
+	if (tunnel->open)
+		tunnel->events->on_body(&tunnel->stream, data, length);
+	return 0;
+}
+
+static void eof(struct http_client *client)
+{
+	struct tunnel *tunnel = tunnel_of(client);
+
+	if (!tunnel->open)
+		return;
+	tunnel->open = false;
+	tunnel->events->on_body_end(&tunnel->stream, NULL, 0);
+}
+
+static void tunnel_pause(struct http_client_stream *stream)
+{
+	stream->session->reading_paused = true;
+}
+
+static int resume(struct http_client_stream *stream)
+{
+	stream->session->reading_paused = false;
+	return 0;
+}
+
+static void cancel(struct http_client_stream *stream)
+{
+	tunnel_of(stream->session)->open = false;
+}
+
+static void tunnel_free(struct http_client *client)
+{
+	rea_buffer_fini(&client->out);
+	free(client);
+}
+
+static const struct http_client_ops ops = {begin, tunnel_write, finish, receive, eof, tunnel_pause, resume, cancel, tunnel_free};
+
+struct http_client *tunnel_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner)
+{
+	struct tunnel *tunnel = calloc(1, sizeof(*tunnel));
+
+	(void)limits;
+	if (tunnel == NULL)
+		return NULL;
+	tunnel->base.ops = &ops;
+	tunnel->base.owner = owner;
+	tunnel->events = events;
+	return &tunnel->base;
+}
