@@ -1,0 +1,720 @@
+/*
+ * rea serve: introduces the rooms to each other. The main thread keeps configuration, admin API, events and signals; workers carry the calls.
+ */
+#include "cmd.h"
+
+#include "admin/admin.h"
+#include "base/buffer.h"
+#include "discovery/resolve.h"
+#include "discovery/watch.h"
+#include "proxy/proxy.h"
+
+#include <rea/config.h>
+#include <rea/event.h>
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Descriptors that are not connections: loops, listeners, files, admin. */
+#define FILES_RESERVED 32
+#define WORKER_STACK_BYTES ((size_t)256 * 1024)
+
+struct server;
+
+struct worker_thread {
+	struct server *server;
+	struct proxy_worker *worker;
+	struct loop_http_listener **listeners;
+	size_t listeners_len;
+	size_t listeners_open;
+	uv_thread_t thread;
+	bool running;
+	uint32_t connections_max; /* under server->lock */
+	struct loop_post configure;
+	bool configure_pending;   /* under server->lock */
+	uint64_t drain_ns;        /* set before drain is posted */
+	struct loop_post drain;
+	struct wheel_timer drain_timer;
+	struct loop_post ended; /* to the main loop */
+};
+
+struct server {
+	const char *path;
+	struct loop loop; /* main thread */
+	struct proxy *proxy;
+	struct rea_config *config;
+	struct worker_thread *threads;
+	uint32_t threads_len, threads_running;
+	uv_mutex_t lock;
+	struct admin *admin;
+	struct watch *watch;
+	struct rea_event_ring *ring;
+	struct rea_event_log *log;
+	struct loop_post drain_events;
+	atomic_bool drain_events_due;
+	uv_signal_t signals[4];
+	size_t signals_len;
+	bool ready, stopping;
+	uint64_t reloads, rejects, config_events, log_dropped;
+	int64_t loaded_unix_ns;
+	struct rea_error_info last_error; /* message "" = none */
+};
+
+/* ---- events ---- */
+
+static void keep_event(struct server *server, const struct rea_event *event)
+{
+	if (server->ring != NULL)
+		rea_event_ring_add(server->ring, event);
+	if (server->log != NULL && !rea_event_log_add(server->log, event))
+		server->log_dropped++;
+}
+
+static void drain_events(struct loop_post *post)
+{
+	struct server *server = (struct server *)((char *)post - offsetof(struct server, drain_events));
+	struct rea_event event;
+
+	atomic_store(&server->drain_events_due, false);
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		struct rea_event_queue *queue = proxy_worker_events(server->threads[i].worker);
+
+		while (rea_event_queue_peek(queue, &event)) {
+			keep_event(server, &event);
+			rea_event_queue_pop(queue);
+		}
+	}
+	if (server->log != NULL)
+		rea_event_log_flush(server->log);
+}
+
+/* On a worker's thread: one wake-up serves all events until the main thread has seen it. */
+static void on_notify(void *user_data)
+{
+	struct server *server = user_data;
+
+	if (!atomic_exchange(&server->drain_events_due, true))
+		loop_post(&server->loop, &server->drain_events);
+}
+
+static void push_config_event(struct server *server, const char *detail, const struct rea_error_info *error)
+{
+	char text[512];
+	struct rea_event event = {.type = REA_EVENT_CONFIG};
+	int length;
+
+	if (error != NULL)
+		length = snprintf(text, sizeof(text), "%s %s:%u:%u: %s%s%s", detail, error->file, error->line, error->column, error->key,
+		    error->key[0] != '\0' ? ": " : "", error->message);
+	else
+		length = snprintf(text, sizeof(text), "%s", detail);
+	event.time_unix_ns = loop_wall_ns(&server->loop);
+	event.time_ns = event.attempt_start_ns = loop_now(&server->loop);
+	event.detail = (struct rea_text){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1};
+	server->config_events++;
+	keep_event(server, &event);
+	if (server->log != NULL)
+		rea_event_log_flush(server->log);
+}
+
+/* ---- configuration ---- */
+
+static void print_error(const struct rea_error_info *error)
+{
+	fputs("rea: ", stderr);
+	if (error->file[0] != '\0')
+		fprintf(stderr, "%s:", error->file);
+	if (error->line > 0)
+		fprintf(stderr, "%u:%u:", error->line, error->column);
+	if (error->file[0] != '\0' || error->line > 0)
+		fputc(' ', stderr);
+	if (error->key[0] != '\0')
+		fprintf(stderr, "%s: ", error->key);
+	fprintf(stderr, "%s\n", error->message);
+}
+
+struct resolved {
+	struct proxy_instance **instances;
+	size_t *counts;
+	size_t services;
+};
+
+static void resolved_free(struct resolved *resolved)
+{
+	for (size_t i = 0; resolved->instances != NULL && i < resolved->services; i++)
+		free(resolved->instances[i]);
+	free(resolved->instances);
+	free(resolved->counts);
+}
+
+/* A name that does not resolve leaves its service without that instance, and says so: the rest goes on. */
+static bool resolve_service(const struct rea_config_service *service, struct proxy_instance **ret_instances, size_t *ret_count)
+{
+	struct proxy_instance *instances = NULL, *grown;
+	size_t count = 0;
+
+	for (size_t i = 0; i < service->instances_len; i++) {
+		struct rea_instance_id ids[RESOLVE_ADDRESSES_MAX];
+		struct rea_error_info error;
+		size_t found = 0;
+
+		if (resolve_address(service->instances[i].address, ids, RESOLVE_ADDRESSES_MAX, &found, &error) != 0) {
+			fprintf(stderr, "rea: service %s: %s\n", service->name, error.message);
+			continue;
+		}
+		grown = realloc(instances, (count + found) * sizeof(*instances));
+		if (grown == NULL) {
+			free(instances);
+			return false;
+		}
+		instances = grown;
+		for (size_t k = 0; k < found; k++)
+			instances[count++] = (struct proxy_instance){ids[k], service->instances[i].weight, service->instances[i].host};
+	}
+	*ret_instances = instances;
+	*ret_count = count;
+	return true;
+}
+
+static int install(struct server *server, struct rea_config *config)
+{
+	struct resolved resolved = {.services = rea_config_services_count(config)};
+	int error = REA_ERR_NOMEM;
+
+	resolved.instances = calloc(resolved.services + 1, sizeof(*resolved.instances));
+	resolved.counts = calloc(resolved.services + 1, sizeof(*resolved.counts));
+	if (resolved.instances == NULL || resolved.counts == NULL)
+		goto end;
+	for (size_t i = 0; i < resolved.services; i++)
+		if (!resolve_service(rea_config_service(config, i), &resolved.instances[i], &resolved.counts[i]))
+			goto end;
+	error = proxy_install(server->proxy, config, (const struct proxy_instance *const *)resolved.instances, resolved.counts);
+	if (error == 0) {
+		rea_config_unref(server->config);
+		server->config = rea_config_ref(config);
+		server->loaded_unix_ns = loop_wall_ns(&server->loop);
+	}
+end:
+	resolved_free(&resolved);
+	return error;
+}
+
+/* ---- workers ---- */
+
+/* Every connection may need another one upstream. */
+static uint32_t connections_max(const struct server *server)
+{
+	uint32_t configured = rea_config_settings(server->config)->limits.connections;
+	struct rlimit files;
+	rlim_t share;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
+		return configured;
+	share = files.rlim_cur > FILES_RESERVED + 2 ? (files.rlim_cur - FILES_RESERVED) / 2 / server->threads_len : 1;
+	if (share < 1)
+		share = 1;
+	return share < configured ? (uint32_t)share : configured;
+}
+
+static void http_options(struct worker_thread *thread, struct loop_http_options *ret_options)
+{
+	proxy_worker_http(thread->worker, ret_options);
+	uv_mutex_lock(&thread->server->lock);
+	ret_options->connections_max = thread->connections_max;
+	uv_mutex_unlock(&thread->server->lock);
+}
+
+static void on_configure(struct loop_post *post)
+{
+	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, configure));
+	struct loop_http_options options;
+
+	uv_mutex_lock(&thread->server->lock);
+	thread->configure_pending = false;
+	uv_mutex_unlock(&thread->server->lock);
+	http_options(thread, &options);
+	for (size_t i = 0; i < thread->listeners_len; i++)
+		loop_http_listener_configure(thread->listeners[i], &options);
+}
+
+/* After proxy_install: posts are run in order, so the new snapshot is already in place when limits and timeouts follow. */
+static void configure_workers(struct server *server)
+{
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		struct worker_thread *thread = &server->threads[i];
+
+		bool post;
+
+		uv_mutex_lock(&server->lock);
+		thread->connections_max = connections_max(server);
+		post = !thread->configure_pending;
+		thread->configure_pending = true;
+		uv_mutex_unlock(&server->lock);
+		if (post)
+			loop_post(proxy_worker_loop(thread->worker), &thread->configure);
+	}
+}
+
+static void end_worker(struct worker_thread *thread)
+{
+	struct loop *loop = proxy_worker_loop(thread->worker);
+
+	loop_timer_stop(loop, &thread->drain_timer);
+	proxy_worker_stop(thread->worker);
+	loop_stop(loop);
+}
+
+static void on_listener_done(void *arg)
+{
+	struct worker_thread *thread = arg;
+
+	if (--thread->listeners_open == 0)
+		end_worker(thread);
+}
+
+static void on_drain_timeout(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct worker_thread *thread = (struct worker_thread *)((char *)timer - offsetof(struct worker_thread, drain_timer));
+
+	(void)now_ns;
+	for (size_t i = 0; i < thread->listeners_len; i++)
+		loop_http_listener_kill(thread->listeners[i]);
+}
+
+static void on_drain(struct loop_post *post)
+{
+	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, drain));
+	struct loop *loop = proxy_worker_loop(thread->worker);
+
+	thread->drain_timer.fire = on_drain_timeout;
+	loop_timer_start(loop, &thread->drain_timer, rea_time_add(loop_now(loop), thread->drain_ns));
+	for (size_t i = 0; i < thread->listeners_len; i++)
+		loop_http_listener_drain(thread->listeners[i], on_listener_done, thread);
+}
+
+static void on_worker_ended(struct loop_post *post)
+{
+	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, ended));
+	struct server *server = thread->server;
+
+	uv_thread_join(&thread->thread);
+	thread->running = false;
+	if (--server->threads_running == 0)
+		loop_stop(&server->loop);
+}
+
+static void run_worker(void *arg)
+{
+	struct worker_thread *thread = arg;
+
+	loop_run(proxy_worker_loop(thread->worker));
+	loop_post(&thread->server->loop, &thread->ended);
+}
+
+static int listen_worker(struct worker_thread *thread, const char *const *addresses, size_t count, struct rea_error_info *ret_info)
+{
+	struct loop_http_options options;
+
+	thread->connections_max = connections_max(thread->server);
+	http_options(thread, &options);
+	thread->listeners = calloc(count, sizeof(struct loop_http_listener *));
+	if (thread->listeners == NULL)
+		return REA_ERR_NOMEM;
+	for (size_t i = 0; i < count; i++) {
+		int error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i], thread->server->threads_len > 1, &options,
+		    &thread->listeners[i], ret_info);
+
+		if (error != 0)
+			return error;
+		thread->listeners_len = thread->listeners_open = i + 1;
+	}
+	return 0;
+}
+
+/* The first worker's listeners settle ports that were left to the kernel; the others share them. */
+static int listen_workers(struct server *server, struct rea_error_info *ret_info)
+{
+	const struct rea_config_settings *settings = rea_config_settings(server->config);
+	const char **addresses = calloc(settings->listen_len, sizeof(*addresses));
+	int error = addresses == NULL ? REA_ERR_NOMEM : 0;
+
+	for (size_t i = 0; error == 0 && i < settings->listen_len; i++)
+		addresses[i] = settings->listen[i].address;
+	for (uint32_t i = 0; error == 0 && i < server->threads_len; i++) {
+		error = listen_worker(&server->threads[i], addresses, settings->listen_len, ret_info);
+		for (size_t k = 0; error == 0 && i == 0 && k < settings->listen_len; k++)
+			addresses[k] = loop_http_listener_address(server->threads[0].listeners[k]);
+	}
+	free(addresses);
+	return error;
+}
+
+/* ---- reload ---- */
+
+/* What only a start can change. */
+static void tell_restart_keys(const struct server *server, const struct rea_config *config)
+{
+	const struct rea_config_settings *now = rea_config_settings(server->config), *next = rea_config_settings(config);
+	bool listen = now->listen_len != next->listen_len;
+
+	for (size_t i = 0; !listen && i < now->listen_len; i++)
+		listen = strcmp(now->listen[i].address, next->listen[i].address) != 0;
+	if (listen || strcmp(now->admin, next->admin) != 0 || now->threads != next->threads)
+		fprintf(stderr, "rea: listen, admin and threads take effect at the next start\n");
+	if (now->events.ring != next->events.ring || now->events.queue_bytes != next->events.queue_bytes ||
+	    (now->events.file == NULL) != (next->events.file == NULL) ||
+	    (now->events.file != NULL && strcmp(now->events.file, next->events.file) != 0))
+		fprintf(stderr, "rea: events.file, events.ring and events.queue-bytes take effect at the next start\n");
+}
+
+static void reject(struct server *server, const struct rea_error_info *error)
+{
+	server->rejects++;
+	server->last_error = *error;
+	print_error(error);
+	push_config_event(server, "rejected, the running one stays:", error);
+}
+
+static void take_up(struct server *server, struct rea_config *config)
+{
+	char detail[96];
+
+	tell_restart_keys(server, config);
+	if (install(server, config) != 0) {
+		fprintf(stderr, "rea: out of memory: the running configuration stays\n");
+		return;
+	}
+	server->reloads++;
+	memset(&server->last_error, 0, sizeof(server->last_error));
+	configure_workers(server);
+	snprintf(detail, sizeof(detail), "loaded version %s", rea_config_version(config));
+	push_config_event(server, detail, NULL);
+	fprintf(stderr, "rea: %s\n", detail);
+}
+
+static void on_watch(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
+{
+	struct server *server = user_data;
+	struct rea_config *config;
+	struct rea_error_info why;
+
+	if (server->stopping)
+		return;
+	if (text == NULL) {
+		reject(server, error);
+	} else if (rea_config_parse(server->path, text, length, NULL, &config, &why) != 0) {
+		reject(server, &why);
+	} else {
+		take_up(server, config);
+		rea_config_unref(config);
+	}
+}
+
+static void reopen_log(struct server *server)
+{
+	struct rea_error_info error;
+
+	if (server->log != NULL && rea_event_log_reopen(server->log, &error) != 0)
+		print_error(&error);
+}
+
+/* ---- end ---- */
+
+static void stop(struct server *server)
+{
+	uint64_t drain_ns = rea_time_from_ms(rea_config_settings(server->config)->timeouts.drain_ms);
+
+	if (server->stopping) {
+		/* Asked twice: at once. */
+		drain_events(&server->drain_events);
+		_exit(1);
+	}
+	server->stopping = true;
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		struct worker_thread *thread = &server->threads[i];
+
+		thread->drain_ns = drain_ns;
+		thread->drain.fn = on_drain;
+		loop_post(proxy_worker_loop(thread->worker), &thread->drain);
+	}
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct server *server = handle->data;
+
+	if (number == SIGHUP) {
+		reopen_log(server);
+		watch_look(server->watch, true);
+	} else {
+		stop(server);
+	}
+}
+
+/* ---- what the admin API shows ---- */
+
+static enum admin_readiness readiness(void *user_data)
+{
+	const struct server *server = user_data;
+
+	if (server->stopping)
+		return ADMIN_DRAINING;
+	return server->ready ? ADMIN_READY : ADMIN_STARTING;
+}
+
+static void write_metric(struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, double value)
+{
+	rea_prometheus_family(out, name, type, help);
+	rea_prometheus_sample(out, name, NULL, 0, value);
+}
+
+static void metrics(struct rea_prometheus *out, void *user_data)
+{
+	const struct server *server = user_data;
+
+	proxy_metrics(server->proxy, out);
+	write_metric(out, "rea_config_reloads_total", REA_METRIC_COUNTER, "Configurations taken up after the first.", (double)server->reloads);
+	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER, "Configurations refused; the running one stayed.", (double)server->rejects);
+	write_metric(out, "rea_config_loaded_timestamp_seconds", REA_METRIC_GAUGE, "When the running configuration was taken up.",
+	    (double)(server->loaded_unix_ns / (int64_t)REA_NS_PER_S));
+	write_metric(out, "rea_event_log_dropped_total", REA_METRIC_COUNTER, "Events that could not be written to events.file.", (double)server->log_dropped);
+}
+
+static void show_config(struct admin_config *ret_config, void *user_data)
+{
+	const struct server *server = user_data;
+
+	*ret_config = (struct admin_config){
+		.path = server->path,
+		.version = rea_config_version(server->config),
+		.loaded_unix_ns = server->loaded_unix_ns,
+		.reloads = server->reloads,
+		.rejects = server->rejects,
+		.last_error = server->last_error.message[0] != '\0' ? &server->last_error : NULL,
+	};
+}
+
+/* ---- start ---- */
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed;
+
+	return getrandom(&seed, sizeof(seed), 0) == sizeof(seed) ? seed : uv_hrtime();
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static int no_memory(struct rea_error_info *ret_info)
+{
+	memset(ret_info, 0, sizeof(*ret_info));
+	snprintf(ret_info->message, sizeof(ret_info->message), "out of memory");
+	return REA_ERR_NOMEM;
+}
+
+static int open_sinks(struct server *server, struct rea_error_info *ret_info)
+{
+	const struct rea_config_settings *settings = rea_config_settings(server->config);
+
+	if (settings->events.ring > 0 && rea_event_ring_new(settings->events.ring, NULL, &server->ring) != 0)
+		return no_memory(ret_info);
+	return settings->events.file != NULL ? rea_event_log_open(settings->events.file, NULL, &server->log, ret_info) : 0;
+}
+
+static int make_proxy(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
+{
+	const struct rea_config_settings *settings = rea_config_settings(config);
+	const struct proxy_options options = {
+		.threads = settings->threads,
+		.events_queue_bytes = settings->events.queue_bytes,
+		.notify = on_notify,
+		.user_data = server,
+		.seed = rea_random_next(&server->loop.random),
+	};
+
+	server->proxy = proxy_new(&options);
+	server->threads = calloc(settings->threads, sizeof(struct worker_thread));
+	if (server->proxy == NULL || server->threads == NULL || install(server, config) != 0)
+		return no_memory(ret_info);
+	server->threads_len = settings->threads;
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		struct worker_thread *thread = &server->threads[i];
+
+		thread->server = server;
+		thread->worker = proxy_worker(server->proxy, i);
+		thread->configure.fn = on_configure;
+		thread->drain.fn = on_drain;
+		thread->ended.fn = on_worker_ended;
+		proxy_worker_start(thread->worker);
+	}
+	return 0;
+}
+
+static int start_admin(struct server *server, struct rea_error_info *ret_info)
+{
+	const struct admin_sources sources = {
+		.ring = server->ring,
+		.readiness = readiness,
+		.metrics = metrics,
+		.config = show_config,
+		.user_data = server,
+	};
+
+	return admin_new(&server->loop, rea_config_settings(server->config)->admin, &sources, &server->admin, ret_info);
+}
+
+static void watch_signals(struct server *server)
+{
+	static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		uv_signal_t *handle = &server->signals[server->signals_len++];
+
+		uv_signal_init(&server->loop.uv, handle);
+		handle->data = server;
+		uv_signal_start(handle, on_signal, numbers[i]);
+	}
+}
+
+static int start_threads(struct server *server, struct rea_error_info *ret_info)
+{
+	const uv_thread_options_t options = {.flags = UV_THREAD_HAS_STACK_SIZE, .stack_size = WORKER_STACK_BYTES};
+
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		struct worker_thread *thread = &server->threads[i];
+
+		if (uv_thread_create_ex(&thread->thread, &options, run_worker, thread) != 0)
+			return no_memory(ret_info);
+		thread->running = true;
+		server->threads_running++;
+	}
+	return 0;
+}
+
+static void announce(struct server *server)
+{
+	const struct worker_thread *first = &server->threads[0];
+
+	for (size_t i = 0; i < first->listeners_len; i++)
+		printf("rea: calls on %s\n", loop_http_listener_address(first->listeners[i]));
+	printf("rea: admin on %s\n", admin_address(server->admin));
+	printf("rea: ready\n");
+	fflush(stdout);
+	server->ready = true;
+}
+
+static int start(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
+{
+	int error = make_proxy(server, config, ret_info);
+
+	if (error == 0)
+		error = open_sinks(server, ret_info);
+	if (error == 0)
+		error = listen_workers(server, ret_info);
+	if (error == 0)
+		error = start_admin(server, ret_info);
+	if (error != 0)
+		return error;
+	watch_signals(server);
+	if (watch_start(&server->loop, server->path, rea_config_version(config), on_watch, server, &server->watch) != 0)
+		return no_memory(ret_info);
+	return start_threads(server, ret_info);
+}
+
+static void finish(struct server *server)
+{
+	drain_events(&server->drain_events);
+	watch_stop(server->watch);
+	admin_close(server->admin, NULL, NULL);
+	for (size_t i = 0; i < server->signals_len; i++)
+		uv_close((uv_handle_t *)&server->signals[i], NULL);
+	loop_fini(&server->loop);
+	proxy_free(server->proxy);
+	for (uint32_t i = 0; i < server->threads_len; i++)
+		free(server->threads[i].listeners);
+	free(server->threads);
+	rea_event_log_close(server->log);
+	rea_event_ring_free(server->ring);
+	rea_config_unref(server->config);
+	uv_mutex_destroy(&server->lock);
+}
+
+static int serve(const char *path, struct rea_config *config)
+{
+	struct server server = {.path = path, .drain_events = {.fn = drain_events}};
+	struct rea_error_info error;
+
+	raise_file_limit();
+	if (loop_init(&server.loop, random_seed()) != 0 || uv_mutex_init(&server.lock) != 0) {
+		fprintf(stderr, "rea: cannot make an event loop\n");
+		return 1;
+	}
+	if (start(&server, config, &error) != 0) {
+		print_error(&error);
+		/* Half a start is not taken apart: the process ends here, and the kernel does it better. */
+		return 1;
+	}
+	announce(&server);
+	loop_run(&server.loop);
+	finish(&server);
+	return 0;
+}
+
+static int usage(FILE *out)
+{
+	fprintf(out, "usage: rea serve [--check] --config FILE\n\n"
+	             "  -c, --config FILE  the configuration, rea.yaml(5); watched, and read again when it changes or on SIGHUP\n"
+	             "      --check        read the configuration, say what is wrong with it, and stop\n");
+	return out == stderr ? 2 : 0;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"check", no_argument, NULL, 'k'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	struct rea_config *config;
+	struct rea_error_info error;
+	const char *path = NULL;
+	bool check = false;
+	int option, result;
+
+	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (option == 'c')
+			path = optarg;
+		else if (option == 'k')
+			check = true;
+		else
+			return usage(option == 'h' ? stdout : stderr);
+	}
+	if (path == NULL || optind < argc)
+		return usage(stderr);
+	if (rea_config_load(path, NULL, &config, &error) != 0) {
+		print_error(&error);
+		return 2;
+	}
+	result = check ? 0 : serve(path, config);
+	if (check)
+		printf("rea: %s is good\n", path);
+	rea_config_unref(config);
+	return result;
+}

@@ -1,0 +1,59 @@
+/* Replies that rea makes itself: problem+json (RFC 9457) with the rule that spoke in `rea-reason`. */
+#include "proxy/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail, struct rea_slice reason, bool stop, bool close)
+{
+	struct http_field fields[3] = {{.name = REA_SLICE_LIT("content-type"), .value = REA_SLICE_LIT("application/problem+json")}};
+	struct http_response_head head = {.status = status, .fields = fields, .fields_len = 1, .has_body = true, .close = close};
+	char body[512];
+	int length;
+
+	/* Every text here is our own: nothing in it needs escaping. */
+	length = snprintf(body, sizeof(body), "{\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"%s%.*s%s}\n", http_status_reason(status), status, detail,
+	    reason.length > 0 ? ",\"reason\":\"" : "", (int)reason.length, reason.data, reason.length > 0 ? "\"" : "");
+	if (reason.length > 0)
+		fields[head.fields_len++] = (struct http_field){.name = REA_SLICE_LIT("rea-reason"), .value = reason};
+	if (stop)
+		fields[head.fields_len++] = (struct http_field){.name = REA_SLICE_LIT("rea-retry"), .value = REA_SLICE_LIT("stop")};
+	head.body_length = (uint64_t)length;
+	if (http_server_respond(stream, &head) != 0 || http_server_write(stream, body, (size_t)length) != 0 || http_server_finish(stream, NULL, 0) != 0)
+		http_server_reset(stream);
+}
+
+struct answer {
+	uint16_t status;
+	const char *detail;
+};
+
+/* Why there is no reply to pass on, by the rule that spoke first and the outcome after it. */
+static struct answer choose(const struct rea_decision *decision, const struct rea_report *report, bool attempted)
+{
+	if (decision->reason == REA_REASON_DEADLINE)
+		return (struct answer){504, "the deadline has passed"};
+	if (decision->reason == REA_REASON_BREAKER_OPEN)
+		return (struct answer){503, "the circuit breaker of this service is open"};
+	if (decision->reason == REA_REASON_OVERLOADED)
+		return (struct answer){503, "too many retries are under way"};
+	if (!attempted)
+		return (struct answer){503, "the service has no instance"};
+	if (report->outcome == REA_OUTCOME_NEVER_SENT)
+		return (struct answer){502, "the instance could not be reached; nothing was sent"};
+	if (report->outcome == REA_OUTCOME_PERMANENT)
+		return (struct answer){502, "the instance's reply could not be understood"};
+	if (report->code == ETIMEDOUT)
+		return (struct answer){504, "the instance did not answer in time; whether it acted is not known"};
+	return (struct answer){502, "the connection to the instance broke; whether it acted is not known"};
+}
+
+void exchange_answer_give_up(struct exchange *exchange)
+{
+	const struct rea_decision *decision = &exchange->decision;
+	uint32_t attempts = rea_call_attempts(&exchange->call);
+	struct answer answer = choose(decision, &exchange->report, attempts > 0);
+
+	exchange_answer_problem(exchange->downstream, answer.status, answer.detail, rea_slice_of(rea_reason_name(decision->reason)), attempts > 1,
+	    !exchange->body_complete);
+}

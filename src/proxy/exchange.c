@@ -1,0 +1,509 @@
+/*
+ * One call through the sidecar, from its request's head to the last byte of its reply.
+ *
+ *   BEGIN ─▶ CONNECT ─▶ SEND ─▶ HOLD ─▶ STREAM ─▶ end
+ *     │         │         │      │        └─ reply passed on, whole or cut
+ *     │         └────┬────┴──────┘
+ *     │       attempt failed: WAIT ─▶ CONNECT …, or answered and end
+ *     └─ no attempt to make: answered and end
+ *
+ * The engine (rea/call.h) decides; this file asks it and acts. While `decided` is false exactly one more decision will come. One timer serves
+ * all phases, since each waits for one thing.
+ */
+#include "proxy/held.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define SPARES_MAX 256
+/* What a spare exchange may keep in its buffers. */
+#define SPARE_BYTES_MAX ((size_t)16 * 1024)
+/* A tunnel in which nothing moves for so long is given up. */
+#define TUNNEL_IDLE_NS (3600 * REA_NS_PER_S)
+
+static void on_timer(struct wheel_timer *timer, uint64_t now_ns);
+
+static struct exchange *exchange_new(struct proxy_worker *worker)
+{
+	struct exchange *exchange = worker->spare;
+
+	if (exchange != NULL) {
+		worker->spare = exchange->next_spare;
+		worker->spare_len--;
+		memset((char *)exchange + offsetof(struct exchange, worker), 0, offsetof(struct exchange, scratch) - offsetof(struct exchange, worker));
+	} else {
+		exchange = calloc(1, sizeof(*exchange));
+		if (exchange == NULL)
+			return NULL;
+	}
+	exchange->worker = worker;
+	exchange->timer.fire = on_timer;
+	return exchange;
+}
+
+static void exchange_free(struct exchange *exchange)
+{
+	held_fini(&exchange->held);
+	rea_buffer_fini(&exchange->body);
+	free(exchange);
+}
+
+void exchange_free_spares(struct proxy_worker *worker)
+{
+	while (worker->spare != NULL) {
+		struct exchange *exchange = worker->spare;
+
+		worker->spare = exchange->next_spare;
+		exchange_free(exchange);
+	}
+	worker->spare_len = 0;
+}
+
+static void recycle(struct exchange *exchange)
+{
+	struct proxy_worker *worker = exchange->worker;
+
+	free(exchange->trailers);
+	exchange->trailers = NULL;
+	if (worker->spare_len >= SPARES_MAX) {
+		exchange_free(exchange);
+		return;
+	}
+	held_drop(&exchange->held);
+	rea_buffer_clear(&exchange->body);
+	rea_buffer_trim(&exchange->body, SPARE_BYTES_MAX);
+	rea_buffer_trim(&exchange->held.body, SPARE_BYTES_MAX);
+	exchange->next_spare = worker->spare;
+	worker->spare = exchange;
+	worker->spare_len++;
+}
+
+void exchange_end(struct exchange *exchange)
+{
+	struct proxy_worker *worker = exchange->worker;
+	static const struct rea_report none = {.outcome = REA_OUTCOME_CANCELLED};
+
+	assert(exchange->decided);
+	record_call_end(exchange);
+	loop_timer_stop(&worker->loop, &exchange->timer);
+	if (exchange->current != NULL)
+		attempt_drop(exchange->current, &none);
+	if (exchange->holding != NULL)
+		attempt_drop(exchange->holding, &none);
+	exchange->downstream->user = NULL;
+	view_unref(exchange->view);
+	recycle(exchange);
+}
+
+void exchange_abandon(struct exchange *exchange)
+{
+	exchange->abandoned = true;
+	exchange_set_phase(exchange, exchange->phase, 0);
+}
+
+void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns)
+{
+	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
+	struct loop *loop = &exchange->worker->loop;
+	uint64_t idle_ns = exchange->tunnel ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
+
+	exchange->phase = phase;
+	/* Without a time of its own a phase ends when bodies stand still. */
+	if (exchange->abandoned)
+		due_ns = 0;
+	else if (due_ns == REA_NEVER)
+		due_ns = rea_time_add(loop_now(loop), idle_ns);
+	loop_timer_start(loop, &exchange->timer, due_ns);
+}
+
+/* The end of a call that has no reply of its own to pass on. */
+static void give_up(struct exchange *exchange)
+{
+	struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
+
+	if (exchange->responded) {
+		http_server_reset(exchange->downstream);
+	} else if (exchange->held.present) {
+		reply_adopt(exchange);
+		return;
+	} else {
+		exchange_answer_give_up(exchange);
+	}
+	exchange_end(exchange);
+	loop_http_conn_flush(conn);
+}
+
+static void next_attempt(struct exchange *exchange)
+{
+	struct loop *loop = &exchange->worker->loop;
+	struct rea_decision *decision = &exchange->decision;
+
+	rea_call_attempt(&exchange->call, &exchange->service->instances, &loop->random, loop_now(loop), decision);
+	switch (decision->step) {
+	case REA_STEP_ATTEMPT:
+		attempt_start(exchange, decision);
+		return;
+	case REA_STEP_WAIT:
+		exchange_set_phase(exchange, EXCHANGE_WAIT, decision->wait_until_ns);
+		return;
+	case REA_STEP_DONE:
+		exchange->decided = true;
+		exchange->report = (struct rea_report){.outcome = REA_OUTCOME_NEVER_SENT};
+		record_decision(exchange, NULL, decision, &exchange->report);
+		give_up(exchange);
+		return;
+	}
+}
+
+/* What the engine has to know of the request besides the outcome. */
+static uint32_t replay_flags(const struct exchange *exchange)
+{
+	uint32_t flags = 0;
+
+	if (!exchange->body_complete)
+		flags |= REA_REPORT_BODY_INCOMPLETE;
+	if (exchange->over_limit)
+		flags |= REA_REPORT_BODY_OVER_LIMIT;
+	if (exchange->responded)
+		flags |= REA_REPORT_RESPONSE_STARTED;
+	return flags;
+}
+
+static void leave_load(struct attempt *attempt, const struct rea_report *report, uint64_t now_ns)
+{
+	if (attempt->in_load)
+		rea_load_end(&attempt->upstream->load, report, now_ns);
+	attempt->in_load = false;
+}
+
+void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report, const struct http_response *response)
+{
+	struct loop *loop = &exchange->worker->loop;
+	struct rea_decision *decision = &exchange->decision;
+	uint64_t now = loop_now(loop);
+
+	exchange->report = *report;
+	/* A success that was passed on is no half-passed reply: it is whole. */
+	if (report->outcome != REA_OUTCOME_OK)
+		exchange->report.flags |= replay_flags(exchange);
+	leave_load(attempt, report, now);
+	rea_call_report(&exchange->call, &exchange->report, &exchange->service->instances, &loop->random, now, decision);
+	record_decision(exchange, attempt, decision, &exchange->report);
+	if (report->outcome == REA_OUTCOME_OK) {
+		exchange->decided = true;
+		view_service_learn(exchange->service, report->latency_ns);
+		return;
+	}
+	/* What is known of an earlier reply holds only while nothing was sent after it. */
+	if (response == NULL && report->outcome != REA_OUTCOME_NEVER_SENT)
+		reply_leave_held(exchange);
+	if (decision->step == REA_STEP_WAIT) {
+		exchange->current = NULL;
+		if (response != NULL)
+			reply_hold(attempt, response);
+		exchange_set_phase(exchange, EXCHANGE_WAIT, decision->wait_until_ns);
+		return;
+	}
+	exchange->decided = true;
+	if (response != NULL) {
+		reply_pass(exchange, response);
+	} else {
+		exchange->current = NULL;
+		give_up(exchange);
+	}
+}
+
+/* The call ends from the caller's side. The request is still there to tell of. */
+static void decide_cancelled(struct exchange *exchange)
+{
+	struct rea_report report = {.outcome = REA_OUTCOME_CANCELLED};
+	struct attempt *attempt = exchange->current;
+	struct loop *loop = &exchange->worker->loop;
+
+	if (exchange->decided)
+		return;
+	if (attempt != NULL)
+		report.latency_ns = rea_time_sub(loop_now(loop), attempt->start_ns);
+	rea_call_cancel(&exchange->call, loop_now(loop), &exchange->decision);
+	exchange->decided = true;
+	record_decision(exchange, attempt, &exchange->decision, &report);
+}
+
+static void body_stalled(struct exchange *exchange)
+{
+	struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
+
+	/* A caller that we keep waiting is not the one that stalls. */
+	if (exchange->paused) {
+		attempt_timeout(exchange->current);
+		return;
+	}
+	decide_cancelled(exchange);
+	exchange_answer_problem(exchange->downstream, 408, "the request body did not arrive", rea_slice_of(rea_reason_name(REA_REASON_CANCELLED)), false, true);
+	exchange_end(exchange);
+	loop_http_conn_flush(conn);
+}
+
+/* Bodies note when they moved instead of setting the timer anew. */
+static bool still_moving(struct exchange *exchange, uint64_t now_ns)
+{
+	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
+	uint64_t idle_ns = exchange->tunnel ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
+	uint64_t due = rea_time_add(exchange->progress_ns, idle_ns);
+
+	if (due <= now_ns)
+		return false;
+	exchange_set_phase(exchange, exchange->phase, due);
+	return true;
+}
+
+static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct exchange *exchange = (struct exchange *)((char *)timer - offsetof(struct exchange, timer));
+
+	if (exchange->abandoned) {
+		struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
+
+		decide_cancelled(exchange);
+		exchange_end(exchange);
+		loop_http_conn_reset(conn);
+		return;
+	}
+	switch (exchange->phase) {
+	case EXCHANGE_BEGIN:
+		break;
+	case EXCHANGE_CONNECT:
+		attempt_timeout(exchange->current);
+		break;
+	case EXCHANGE_SEND:
+		if (exchange->current->deadline_ns != REA_NEVER)
+			attempt_timeout(exchange->current);
+		else if (!still_moving(exchange, now_ns))
+			body_stalled(exchange);
+		break;
+	case EXCHANGE_HOLD:
+		reply_release(exchange);
+		break;
+	case EXCHANGE_STREAM:
+		if (!still_moving(exchange, now_ns))
+			attempt_timeout(exchange->current);
+		break;
+	case EXCHANGE_WAIT:
+		next_attempt(exchange);
+		break;
+	}
+}
+
+/* ---- what the caller's connection tells ---- */
+
+/* Answers what cannot become a call. True = answered. */
+static bool refuse(struct http_server_stream *stream, struct view *view, const struct http_request *request, bool matched)
+{
+	const struct rea_config_settings *settings = rea_config_settings(view->snapshot->config);
+	bool body = request->body_length != 0;
+
+	if (!matched)
+		exchange_answer_problem(stream, 404, "no service of that name: address one by path prefix, by Host or as http_proxy", rea_slice_make(NULL, 0), false, body);
+	else if (request->method_id == HTTP_CONNECT && settings->connect == REA_TUNNEL_REFUSE)
+		exchange_answer_problem(stream, 501, "CONNECT is not enabled here (http.connect)", rea_slice_make(NULL, 0), false, body);
+	else if (request->upgrade && settings->upgrade == REA_TUNNEL_REFUSE)
+		exchange_answer_problem(stream, 501, "protocol upgrades are not enabled here (http.upgrade)", rea_slice_make(NULL, 0), false, body);
+	else
+		return false;
+	return true;
+}
+
+static bool set_path(struct exchange *exchange, struct rea_slice path)
+{
+	if (path.length > 0 && path.data[0] != '?') {
+		exchange->path = path;
+		return true;
+	}
+	/* Nothing was left after the prefix. */
+	if (path.length == 0 && exchange->request->method_id == HTTP_CONNECT)
+		return true;
+	exchange->path = scratch_put(exchange, REA_SLICE_LIT("/"));
+	if (path.length > EXCHANGE_SCRATCH_BYTES / 2)
+		return false;
+	exchange->path.length += scratch_put(exchange, path).length;
+	return true;
+}
+
+static bool repeatable(struct rea_grant grant, const struct rea_policy *policy, bool has_key)
+{
+	switch (grant.permission) {
+	case REA_PERMISSION_SAFE:
+	case REA_PERMISSION_IDEMPOTENT:
+		return true;
+	case REA_PERMISSION_IDEMPOTENT_WITH_KEY:
+		return has_key || policy->never_sent == REA_NEVER_SENT_ALLOW;
+	case REA_PERMISSION_NONE:
+	case REA_PERMISSION_UNKNOWN:
+		return policy->never_sent == REA_NEVER_SENT_ALLOW;
+	case REA_PERMISSION_FORBID:
+	case REA_PERMISSION_COUNT:
+		break;
+	}
+	return false;
+}
+
+static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
+{
+	struct view_service *service = exchange->service;
+	struct proxy_worker *worker = exchange->worker;
+	const struct rea_operation *operation = exchange->operation;
+	size_t own = service->config->contract != NULL ? rea_contract_count(service->config->contract) : 0;
+	struct circuit *circuit = service->circuits[operation != NULL ? operation->index : own];
+	struct rea_call_options options;
+
+	rea_call_options_init(&options);
+	options.policy = exchange->policy;
+	if (operation != NULL)
+		options.grant = operation->grant;
+	options.has_key = exchange->key.length > 0;
+	options.chained = exchange->chained_from > 1;
+	if (deadline_ms != UINT64_MAX)
+		options.deadline_ns = rea_time_add(exchange->begin_ns, rea_time_from_ms(deadline_ms));
+	options.deadline_open = exchange->request->body_length != 0;
+	options.useful_ns = (uint64_t)service->median_latency_ns;
+	options.budget = service->state->budget;
+	options.budget_shard = worker->index;
+	options.breaker = circuit != NULL ? circuit->breaker : NULL;
+	options.limit = &worker->proxy->limit;
+	exchange->may_retry = exchange->policy->enabled && !exchange->tunnel && rea_policy_attempts(exchange->policy) > 1 &&
+	    !(options.chained && exchange->policy->chain_stop) && repeatable(options.grant, exchange->policy, options.has_key);
+	exchange->body_streamed = !exchange->may_retry;
+	rea_call_begin(&exchange->call, &options, exchange->begin_ns);
+}
+
+static void on_request(struct http_server_stream *stream, const struct http_request *request)
+{
+	struct proxy_worker *worker = loop_http_conn_user(loop_http_conn_of(stream));
+	struct view *view = worker->view;
+	struct exchange *exchange;
+	struct match match;
+	uint64_t deadline_ms;
+
+	stream->user = NULL;
+	if (refuse(stream, view, request, match_service(view, request, &match))) {
+		worker_count(&worker->refused);
+		return;
+	}
+	exchange = exchange_new(worker);
+	if (exchange == NULL) {
+		exchange_answer_problem(stream, 503, "out of memory", rea_slice_make(NULL, 0), false, true);
+		return;
+	}
+	stream->user = exchange;
+	exchange->downstream = stream;
+	exchange->request = request;
+	exchange->view = view;
+	view->refs++;
+	exchange->service = match.service;
+	exchange->authority = match.authority;
+	exchange->begin_ns = exchange->progress_ns = loop_now(&worker->loop);
+	exchange->id = rea_random_next(&worker->loop.random);
+	exchange->tunnel = request->method_id == HTTP_CONNECT || request->upgrade;
+	rea_service_stats_begin(match.service->stats);
+	view_service_method(match.service, request->method, match.path, &exchange->operation, &exchange->policy);
+	head_read(exchange, &deadline_ms);
+	if (!set_path(exchange, match.path)) {
+		exchange_answer_problem(stream, 414, "the query is too long for a path of nothing but the service's name", rea_slice_make(NULL, 0), false, true);
+		exchange->decided = true;
+		exchange_end(exchange);
+		return;
+	}
+	head_prepare(exchange);
+	begin_call(exchange, deadline_ms);
+	next_attempt(exchange);
+}
+
+static void on_body(struct http_server_stream *stream, const char *data, size_t length)
+{
+	struct exchange *exchange = stream->user;
+
+	if (exchange != NULL)
+		body_receive(exchange, data, length);
+}
+
+static bool keep_trailers(struct exchange *exchange, const struct http_field *trailers, size_t count)
+{
+	size_t bytes = count * sizeof(*trailers);
+	char *text;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += trailers[i].name.length + trailers[i].value.length;
+	exchange->trailers = malloc(bytes);
+	if (exchange->trailers == NULL)
+		return false;
+	text = (char *)(exchange->trailers + count);
+	for (size_t i = 0; i < count; i++) {
+		exchange->trailers[i] = trailers[i];
+		exchange->trailers[i].name.data = memcpy(text, trailers[i].name.data, trailers[i].name.length);
+		text += trailers[i].name.length;
+		exchange->trailers[i].value.data = memcpy(text, trailers[i].value.data, trailers[i].value.length);
+		text += trailers[i].value.length;
+	}
+	exchange->trailers_len = count;
+	return true;
+}
+
+/* From here on the clocks run: how long the caller took to send its request is its own affair. */
+static void start_clocks(struct exchange *exchange)
+{
+	struct loop *loop = &exchange->worker->loop;
+	uint64_t now = loop_now(loop), deadline;
+	struct attempt *attempt = exchange->current;
+
+	rea_call_start_deadline(&exchange->call, now);
+	deadline = rea_call_deadline(&exchange->call);
+	if (attempt == NULL || attempt->deadline_ns != REA_NEVER)
+		return;
+	attempt->deadline_ns = rea_time_min(rea_time_add(now, exchange->policy->attempt_timeout_ns), deadline);
+	if (exchange->phase == EXCHANGE_SEND)
+		exchange_set_phase(exchange, EXCHANGE_SEND, attempt->deadline_ns);
+}
+
+static void on_body_end(struct http_server_stream *stream, const struct http_field *trailers, size_t trailers_len)
+{
+	struct exchange *exchange = stream->user;
+
+	if (exchange == NULL || exchange->body_complete)
+		return;
+	/* Trailers are the least of a request: without memory they are lost rather than the call. */
+	if (trailers_len > 0)
+		keep_trailers(exchange, trailers, trailers_len);
+	exchange->body_complete = true;
+	if (exchange->request->body_length != 0)
+		start_clocks(exchange);
+	body_pump(exchange);
+}
+
+static void on_abort(struct http_server_stream *stream, enum http_error error)
+{
+	struct exchange *exchange = stream->user;
+
+	(void)error;
+	if (exchange == NULL)
+		return;
+	decide_cancelled(exchange);
+	exchange_end(exchange);
+}
+
+static void on_writable(struct http_server_stream *stream)
+{
+	struct exchange *exchange = stream->user;
+	struct attempt *attempt = exchange != NULL ? exchange->current : NULL;
+	struct loop_http_client *client;
+
+	if (attempt == NULL || !attempt->paused)
+		return;
+	attempt->paused = false;
+	exchange->progress_ns = loop_now(&exchange->worker->loop);
+	client = attempt->link->client;
+	/* May bring more of the reply, or its end, before it returns; the connection itself is freed later. */
+	http_client_resume(attempt->stream);
+	loop_http_client_flush(client);
+}
+
+const struct http_server_events exchange_events = {on_request, on_body, on_body_end, on_abort, on_writable};

@@ -1,0 +1,306 @@
+/* What the files of the proxy share. */
+#ifndef REA_SRC_PROXY_INTERNAL_H
+#define REA_SRC_PROXY_INTERNAL_H
+
+#include "proxy/proxy.h"
+
+#include <stdatomic.h>
+
+/* ---- process-wide, made on the main thread ---- */
+
+/* What outlives snapshots of a service: its budget and its numbers. */
+struct service_state {
+	char *name;
+	uint32_t refs; /* snapshots; under the proxy's lock */
+	struct rea_budget *budget;
+	struct worker_stats {
+		_Alignas(64) struct rea_service_stats stats;
+	} *stats; /* one per worker, each on its own cache lines */
+	struct service_state *next;
+};
+
+/* An installed configuration: immutable, counted by proxy and workers. */
+struct snapshot {
+	atomic_uint refs; /* the proxy, and each worker that uses it or is about to */
+	struct proxy *proxy;
+	struct rea_config *config;
+	size_t services_len;
+	struct snapshot_service {
+		const struct rea_config_service *config;
+		struct service_state *state;
+		struct proxy_instance *instances;
+		size_t instances_len;
+	} services[];
+};
+
+struct proxy {
+	struct proxy_options options;
+	struct rea_retry_limit limit;
+	uv_mutex_t lock;
+	struct snapshot *snapshot;
+	struct service_state *states; /* under lock */
+	struct proxy_worker *workers; /* options.threads */
+};
+
+/* ---- of one worker ---- */
+
+struct upstream;
+
+/* A pooled connection. */
+struct link {
+	struct loop_http_client *client;
+	struct upstream *upstream;
+	struct link *prev, *next;  /* in upstream->idle */
+	struct wheel_timer expiry; /* while idle */
+	struct attempt *attempt;   /* NULL while idle */
+	uint64_t idle_since_ns;
+	bool reused;
+	bool raw; /* a tunnel: never pooled */
+};
+
+/* One address as this worker knows it, across snapshots. */
+struct upstream {
+	struct rea_instance_id id;
+	char name[LOOP_ADDRESS_MAX];
+	struct rea_load load;
+	struct proxy_worker *worker;
+	struct link *idle; /* latest first */
+	uint32_t idle_len;
+	uint32_t links;    /* open, idle ones too */
+	uint32_t refs;     /* views and links */
+	uint32_t views;
+	struct upstream *next; /* in the worker's table */
+};
+
+/* A breaker of one service and method, kept across snapshots while its numbers stay the same. */
+struct circuit {
+	struct rea_breaker *breaker;
+	struct rea_breaker_policy policy;
+	struct proxy_worker *worker;
+	uint32_t refs; /* views */
+	char *service;
+	char *method;
+};
+
+struct view_service {
+	const struct rea_config_service *config;
+	struct service_state *state;
+	struct rea_service_stats *stats;
+	struct rea_instances instances;
+	struct upstream **upstreams;  /* parallel to instances.items */
+	const char **hosts;           /* parallel; NULL = the service's */
+	struct circuit **circuits;    /* by operation index, the last is the service's own; NULL entries = off */
+	double median_latency_ns;
+};
+
+/* A snapshot as a worker uses it. */
+struct view {
+	struct snapshot *snapshot;
+	uint32_t refs; /* the worker and its calls */
+	size_t services_len;
+	struct view_service services[];
+};
+
+#define UPSTREAM_BUCKETS 256
+
+struct proxy_worker {
+	struct loop loop;
+	struct proxy *proxy;
+	uint32_t index;
+	struct view *view;
+	struct upstream *upstreams[UPSTREAM_BUCKETS];
+	struct exchange *spare; /* finished ones, for reuse */
+	uint32_t spare_len;
+	struct rea_event_queue *events;
+	atomic_uint_fast64_t refused;          /* requests that named no service, or asked for a tunnel that is not allowed */
+	atomic_uint_fast64_t first_try_events; /* sampled first-try successes that became events */
+	struct loop_post post; /* carries the next snapshot */
+	bool post_pending;     /* under the proxy's lock */
+	struct snapshot *next; /* under the proxy's lock; NULL = none waits */
+};
+
+/* ---- one call ---- */
+
+enum exchange_phase {
+	EXCHANGE_BEGIN,
+	EXCHANGE_CONNECT, /* an attempt waits for its connection; timer: the attempt's end */
+	EXCHANGE_SEND,    /* the request goes out, the reply has not begun; timer: the attempt's end, or body idle */
+	EXCHANGE_HOLD,    /* a good reply's head is held for its first byte; timer: 10 ms */
+	EXCHANGE_STREAM,  /* the reply is passed on; timer: body idle */
+	EXCHANGE_WAIT     /* backoff; timer: the next attempt */
+};
+
+struct attempt {
+	struct exchange *exchange;
+	struct link *link;                 /* NULL before it has one, and when it is through with it */
+	struct http_client_stream *stream; /* NULL until it was begun, and when its reply is over */
+	struct upstream *upstream;
+	size_t instance;      /* index into the view's instances */
+	uint32_t number;
+	uint64_t start_ns;
+	uint64_t deadline_ns; /* REA_NEVER while the request is still arriving */
+	uint64_t given;       /* how many bytes of the body it was given */
+	bool request_finished;
+	bool paused;          /* its reply waits for a slow caller */
+	bool in_load;         /* counted as open at its instance */
+};
+
+/* A reply that is kept while another attempt is tried. */
+struct held_reply {
+	bool present;
+	bool complete;           /* the whole body is in */
+	struct http_response head; /* its slices and fields point into what follows */
+	struct http_field *fields;
+	size_t fields_capacity;
+	struct rea_buffer text;  /* reason, names, values */
+	struct rea_buffer body;
+};
+
+#define EXCHANGE_FIELDS_MAX 6
+#define EXCHANGE_SCRATCH_BYTES 448
+
+struct exchange {
+	/* Kept when an exchange is used again. */
+	struct rea_buffer body;     /* of the request: what may have to be sent (again), from body_base on */
+	struct held_reply held;
+	struct exchange *next_spare;
+	/* Zero at the start of each. */
+	struct proxy_worker *worker;
+	struct view *view;
+	struct view_service *service;
+	const struct rea_operation *operation; /* NULL = none matched */
+	const struct rea_policy *policy;
+	struct http_server_stream *downstream;
+	const struct http_request *request;
+	struct rea_slice path;      /* as sent upstream */
+	struct rea_slice authority; /* of the caller, for Host; empty when addressed by prefix */
+	struct rea_slice key;       /* Idempotency-Key, the caller's or ours */
+	struct rea_slice chained_attempt; /* the incoming rea-attempt value */
+	uint32_t chained_from;      /* the highest attempt number that came in, 0 = none */
+	uint64_t id;                /* random; the call id in hex */
+	uint64_t begin_ns;
+	uint64_t progress_ns;       /* when a body last moved */
+	uint64_t received;          /* bytes of the request body so far */
+	uint64_t body_base;
+	struct attempt slots[2];
+	struct attempt *current;    /* NULL between attempts */
+	struct attempt *holding;    /* whose reply is in held and still arriving */
+	struct wheel_timer timer;
+	enum exchange_phase phase;
+	bool body_complete;
+	bool body_streamed;         /* what was sent is not kept */
+	bool over_limit;            /* because it outgrew the replay limit */
+	bool paused;                /* the caller's body waits */
+	bool may_retry;             /* policy and permission do not rule a retry out */
+	bool responded;
+	bool tunnel;
+	bool abandoned;
+	bool decided;               /* the call is over, `decision` is final; at most the reply is still passed on */
+	struct rea_decision decision;
+	struct rea_report report;   /* of the latest attempt */
+	struct rea_call call;
+	struct http_field *trailers; /* of the request, one allocation with their text; NULL = none */
+	size_t trailers_len;
+	size_t more_fixed;          /* fields of more that are the same on every attempt */
+	struct http_field more[EXCHANGE_FIELDS_MAX];
+	size_t scratch_len;
+	char scratch[EXCHANGE_SCRATCH_BYTES]; /* last: not cleared */
+};
+
+/* pool.c */
+struct upstream *upstream_get(struct proxy_worker *worker, const struct rea_instance_id *id); /* + 1 ref; NULL = out of memory */
+void upstream_unref(struct upstream *upstream);
+/* A pooled connection, or a new one that is being made (then attempt_connected or attempt_failed follows). 0, or a negative uv error. */
+int link_get(struct upstream *upstream, struct attempt *attempt, bool fresh, bool raw, bool *ret_ready);
+/* The attempt is through with its connection: back to the pool, or closed. */
+void link_put(struct link *link);
+void link_close(struct link *link);
+void upstream_close_idle(struct upstream *upstream);
+
+/* attempt.c: from the choice of an instance to the end of its reply */
+void attempt_start(struct exchange *exchange, const struct rea_decision *decision);
+/* No longer under way: out of the instance's load, its connection closed unless it was put back. Makes no callback. */
+void attempt_drop(struct attempt *attempt, const struct rea_report *report);
+/* What the pool tells. */
+void attempt_connected(struct attempt *attempt);
+void attempt_connect_failed(struct attempt *attempt, int status);
+void attempt_closed(struct attempt *attempt, int status);
+void attempt_drained(struct attempt *attempt);
+/* Its time is up. */
+void attempt_timeout(struct attempt *attempt);
+extern const struct http_client_events attempt_events;
+
+/* body.c: the request's body, on its way and kept for replay */
+void body_receive(struct exchange *exchange, const char *data, size_t length);
+/* Give the present attempt what it can take. */
+void body_pump(struct exchange *exchange);
+
+/* reply.c: replies, passed on, held or left */
+void reply_head(struct attempt *attempt, const struct http_response *response);
+void reply_body(struct attempt *attempt, const char *data, size_t length);
+void reply_end(struct attempt *attempt, const struct http_field *trailers, size_t trailers_len);
+/* The reply broke off, or its attempt timed out. report: why. */
+void reply_failed(struct attempt *attempt, const struct rea_report *report);
+void reply_pass(struct exchange *exchange, const struct http_response *response);
+/* Keep this failed reply, and what is still to come of it, while another attempt is tried. */
+void reply_hold(struct attempt *attempt, const struct http_response *response);
+/* Forget the reply that is held. */
+void reply_leave_held(struct exchange *exchange);
+/* Pass on the head that was kept back for its first byte. */
+void reply_release(struct exchange *exchange);
+/* Pass on the last reply that was held, and what is still to come of it. */
+void reply_adopt(struct exchange *exchange);
+
+/* exchange.c */
+extern const struct http_server_events exchange_events;
+/* Enter a phase; due_ns: when its timer fires, REA_NEVER = when bodies stand still for too long. */
+void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns);
+/* An attempt is over: ask the engine, tell what it decided, act on it. With a decision that ends the call and response != NULL that reply is passed on,
+ * otherwise the call is answered from what there is. */
+void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report, const struct http_response *response);
+/* Out of memory in the middle: the caller's connection is reset at the next turn. */
+void exchange_abandon(struct exchange *exchange);
+/* Everything that can be said was said; decided must be true. */
+void exchange_end(struct exchange *exchange);
+void exchange_free_spares(struct proxy_worker *worker);
+
+/* worker.c */
+void worker_count(atomic_uint_fast64_t *counter); /* + 1; the worker alone writes it */
+/* The operation that a request matches (may be NULL), and the policy of that method. path: with query. */
+void view_service_method(const struct view_service *service, struct rea_slice method, struct rea_slice path,
+    const struct rea_operation **ret_operation, const struct rea_policy **ret_policy);
+/* A reply came in this time: the median follows. */
+void view_service_learn(struct view_service *service, uint64_t latency_ns);
+void view_unref(struct view *view);
+void worker_posted(struct loop_post *post);
+void snapshot_unref(struct snapshot *snapshot);
+
+/* match.c */
+struct match {
+	struct view_service *service;
+	struct rea_slice path;
+	struct rea_slice authority;
+};
+/* Which service a request is for. False = none. */
+bool match_service(struct view *view, const struct http_request *request, struct match *ret_match);
+
+/* head.c: what is read from a request, and what is added to it */
+void head_read(struct exchange *exchange, uint64_t *ret_deadline_ms);
+/* The head of the present attempt. more: room for EXCHANGE_FIELDS_MAX. */
+void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns, struct http_request_head *ret_head);
+void head_prepare(struct exchange *exchange);
+struct rea_slice scratch_put(struct exchange *exchange, struct rea_slice text);
+/* biz_id as DESIGN.md section 8: the configured header, else the trace id, else the call id in call_id. */
+struct rea_slice head_biz_id(const struct exchange *exchange, struct rea_slice call_id, struct rea_slice *ret_trace_id);
+
+/* answer.c: replies of rea's own */
+void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail, struct rea_slice reason, bool stop, bool close);
+void exchange_answer_give_up(struct exchange *exchange);
+
+/* record.c: events and numbers */
+/* attempt NULL: none was made. */
+void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision, const struct rea_report *report);
+void record_call_end(struct exchange *exchange);
+void record_breaker(struct circuit *circuit, enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns);
+
+#endif

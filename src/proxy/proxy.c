@@ -1,0 +1,265 @@
+/* The proxy of a process: snapshots, what outlives them, and the numbers of all workers. */
+#include "proxy/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct proxy *proxy_new(const struct proxy_options *options)
+{
+	struct proxy *proxy = calloc(1, sizeof(*proxy));
+	int error;
+
+	if (proxy == NULL)
+		return NULL;
+	proxy->options = *options;
+	error = uv_mutex_init(&proxy->lock);
+	assert(error == 0);
+	rea_retry_limit_init(&proxy->limit, 1);
+	proxy->workers = calloc(options->threads, sizeof(struct proxy_worker));
+	if (proxy->workers == NULL)
+		goto fail;
+	for (uint32_t i = 0; i < options->threads; i++) {
+		struct proxy_worker *worker = &proxy->workers[i];
+
+		if (rea_event_queue_new(options->events_queue_bytes, NULL, &worker->events) != 0)
+			goto fail;
+		if (loop_init(&worker->loop, options->seed + i) != 0)
+			goto fail;
+		worker->proxy = proxy;
+		worker->index = i;
+		worker->post.fn = worker_posted;
+	}
+	return proxy;
+fail:
+	proxy_free(proxy);
+	return NULL;
+}
+
+static void state_unref(struct proxy *proxy, struct service_state *state)
+{
+	struct service_state **place = &proxy->states;
+	bool last;
+
+	uv_mutex_lock(&proxy->lock);
+	last = --state->refs == 0;
+	if (last) {
+		while (*place != state)
+			place = &(*place)->next;
+		*place = state->next;
+	}
+	uv_mutex_unlock(&proxy->lock);
+	if (!last)
+		return;
+	rea_budget_free(state->budget);
+	free(state->stats);
+	free(state->name);
+	free(state);
+}
+
+static struct service_state *state_new(struct proxy *proxy, const struct rea_config_service *config)
+{
+	struct service_state *state = calloc(1, sizeof(*state));
+
+	if (state == NULL)
+		return NULL;
+	state->name = strdup(config->name);
+	state->stats = aligned_alloc(_Alignof(struct worker_stats), proxy->options.threads * sizeof(struct worker_stats));
+	if (state->name == NULL || state->stats == NULL || rea_budget_new(&config->policy->budget, proxy->options.threads, NULL, &state->budget) != 0) {
+		free(state->stats);
+		free(state->name);
+		free(state);
+		return NULL;
+	}
+	memset(state->stats, 0, proxy->options.threads * sizeof(struct worker_stats));
+	uv_mutex_lock(&proxy->lock);
+	state->next = proxy->states;
+	proxy->states = state;
+	uv_mutex_unlock(&proxy->lock);
+	return state;
+}
+
+/* Under its name a service keeps its budget and its numbers through every reload. */
+static struct service_state *state_get(struct proxy *proxy, const struct rea_config_service *config)
+{
+	struct service_state *state;
+
+	uv_mutex_lock(&proxy->lock);
+	for (state = proxy->states; state != NULL; state = state->next)
+		if (strcmp(state->name, config->name) == 0)
+			break;
+	if (state != NULL)
+		state->refs++;
+	uv_mutex_unlock(&proxy->lock);
+	if (state == NULL) {
+		state = state_new(proxy, config);
+		if (state != NULL)
+			state->refs = 1;
+	}
+	return state;
+}
+
+static void snapshot_free(struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->services_len; i++) {
+		free(snapshot->services[i].instances);
+		state_unref(snapshot->proxy, snapshot->services[i].state);
+	}
+	rea_config_unref(snapshot->config);
+	free(snapshot);
+}
+
+void snapshot_unref(struct snapshot *snapshot)
+{
+	if (atomic_fetch_sub(&snapshot->refs, 1) == 1)
+		snapshot_free(snapshot);
+}
+
+static bool fill_service(struct proxy *proxy, struct snapshot_service *service, const struct rea_config_service *config,
+    const struct proxy_instance *instances, size_t count)
+{
+	service->config = config;
+	service->instances = malloc((count + 1) * sizeof(*instances));
+	if (service->instances == NULL)
+		return false;
+	if (count > 0)
+		memcpy(service->instances, instances, count * sizeof(*instances));
+	service->instances_len = count;
+	service->state = state_get(proxy, config);
+	if (service->state != NULL)
+		return true;
+	free(service->instances);
+	return false;
+}
+
+static struct snapshot *snapshot_new(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
+{
+	size_t services = rea_config_services_count(config);
+	struct snapshot *snapshot = calloc(1, sizeof(*snapshot) + services * sizeof(snapshot->services[0]));
+
+	if (snapshot == NULL)
+		return NULL;
+	atomic_init(&snapshot->refs, 1);
+	snapshot->proxy = proxy;
+	snapshot->config = rea_config_ref(config);
+	for (size_t i = 0; i < services; i++) {
+		if (!fill_service(proxy, &snapshot->services[i], rea_config_service(config, i), instances[i], counts[i])) {
+			snapshot_free(snapshot);
+			return NULL;
+		}
+		snapshot->services_len = i + 1;
+	}
+	return snapshot;
+}
+
+int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
+{
+	struct snapshot *snapshot = snapshot_new(proxy, config, instances, counts), *old = proxy->snapshot;
+
+	if (snapshot == NULL)
+		return REA_ERR_NOMEM;
+	for (size_t i = 0; i < snapshot->services_len; i++)
+		rea_budget_configure(snapshot->services[i].state->budget, &snapshot->services[i].config->policy->budget);
+	rea_retry_limit_configure(&proxy->limit, rea_config_settings(config)->limits.concurrent_retries);
+	proxy->snapshot = snapshot;
+	for (uint32_t i = 0; i < proxy->options.threads; i++) {
+		struct proxy_worker *worker = &proxy->workers[i];
+		struct snapshot *skipped;
+		bool post;
+
+		atomic_fetch_add(&snapshot->refs, 1);
+		uv_mutex_lock(&proxy->lock);
+		skipped = worker->next;
+		worker->next = snapshot;
+		post = !worker->post_pending;
+		worker->post_pending = true;
+		uv_mutex_unlock(&proxy->lock);
+		if (skipped != NULL)
+			snapshot_unref(skipped);
+		if (post)
+			loop_post(&worker->loop, &worker->post);
+	}
+	if (old != NULL)
+		snapshot_unref(old);
+	return 0;
+}
+
+void proxy_free(struct proxy *proxy)
+{
+	if (proxy == NULL)
+		return;
+	for (uint32_t i = 0; proxy->workers != NULL && i < proxy->options.threads; i++) {
+		if (proxy->workers[i].proxy != NULL)
+			loop_fini(&proxy->workers[i].loop);
+		rea_event_queue_free(proxy->workers[i].events);
+	}
+	if (proxy->snapshot != NULL)
+		snapshot_unref(proxy->snapshot);
+	uv_mutex_destroy(&proxy->lock);
+	free(proxy->workers);
+	free(proxy);
+}
+
+struct proxy_worker *proxy_worker(struct proxy *proxy, uint32_t index)
+{
+	assert(index < proxy->options.threads);
+	return &proxy->workers[index];
+}
+
+static void write_services(struct proxy *proxy, struct rea_prometheus *out)
+{
+	size_t services = proxy->snapshot->services_len;
+	const char **names = calloc(services + 1, sizeof(*names));
+	struct rea_service_stats *stats = calloc(services + 1, sizeof(*stats));
+
+	for (size_t i = 0; names != NULL && stats != NULL && i < services; i++) {
+		const struct service_state *state = proxy->snapshot->services[i].state;
+
+		names[i] = state->name;
+		for (uint32_t k = 0; k < proxy->options.threads; k++)
+			rea_service_stats_sum(&stats[i], &state->stats[k].stats);
+	}
+	if (names != NULL && stats != NULL)
+		rea_prometheus_services(out, names, stats, services);
+	free(names);
+	free(stats);
+}
+
+static void write_budgets(struct proxy *proxy, struct rea_prometheus *out)
+{
+	uint64_t now = uv_hrtime();
+
+	rea_prometheus_family(out, "rea_budget_available", REA_METRIC_GAUGE, "Retries that the service's budget would grant now.");
+	for (size_t i = 0; i < proxy->snapshot->services_len; i++) {
+		const struct service_state *state = proxy->snapshot->services[i].state;
+		const char *const labels[] = {"service", state->name};
+
+		rea_prometheus_sample(out, "rea_budget_available", labels, 2, (double)rea_budget_available(state->budget, now));
+	}
+}
+
+static void write_number(struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, uint64_t value)
+{
+	rea_prometheus_family(out, name, type, help);
+	rea_prometheus_sample(out, name, NULL, 0, (double)value);
+}
+
+void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out)
+{
+	uint64_t refused = 0, first_try = 0, written = 0, dropped = 0;
+
+	for (uint32_t i = 0; i < proxy->options.threads; i++) {
+		const struct proxy_worker *worker = &proxy->workers[i];
+
+		refused += atomic_load_explicit(&worker->refused, memory_order_relaxed);
+		first_try += atomic_load_explicit(&worker->first_try_events, memory_order_relaxed);
+		written += rea_event_queue_written(worker->events);
+		dropped += rea_event_queue_dropped(worker->events);
+	}
+	write_services(proxy, out);
+	write_budgets(proxy, out);
+	write_number(out, "rea_requests_refused_total", REA_METRIC_COUNTER, "Requests that named no service or asked for a tunnel that is not allowed.", refused);
+	write_number(out, "rea_retries_in_flight", REA_METRIC_GAUGE, "Attempts after the first that are under way.", rea_retry_limit_in_use(&proxy->limit));
+	write_number(out, "rea_events_written_total", REA_METRIC_COUNTER, "Events that calls have recorded.", written);
+	write_number(out, "rea_events_dropped_total", REA_METRIC_COUNTER, "Events lost because a queue was full.", dropped);
+	write_number(out, "rea_events_sampled_total", REA_METRIC_COUNTER, "First-try successes that were recorded as events.", first_try);
+}

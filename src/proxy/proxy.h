@@ -1,0 +1,57 @@
+/*
+ * The sidecar: calls in, attempts out, judged by lib/core.
+ *
+ * A proxy is one per process and belongs to the main thread; it has one worker per thread, each with a loop of its own. Snapshots of the configuration are
+ * installed on the proxy and reach every worker by post: a call lives its whole life under the snapshot it began with.
+ */
+#ifndef REA_SRC_PROXY_H
+#define REA_SRC_PROXY_H
+
+#include "loop/loop.h"
+
+#include <rea/config.h>
+#include <rea/event.h>
+#include <rea/metrics.h>
+
+struct proxy;
+struct proxy_worker;
+
+/* An instance whose address is known, as discovery found it. */
+struct proxy_instance {
+	struct rea_instance_id id;
+	uint32_t weight;
+	const char *host; /* Host sent to it; NULL = the service's */
+};
+
+struct proxy_options {
+	uint32_t threads;
+	uint32_t events_queue_bytes;
+	/* A worker has pushed events: drain the queues soon. Called on the workers' threads. */
+	void (*notify)(void *user_data);
+	void *user_data;
+	uint64_t seed;
+};
+
+/* options: copied. NULL when out of memory. */
+struct proxy *proxy_new(const struct proxy_options *options);
+/* Every worker must have ended. */
+void proxy_free(struct proxy *proxy);
+
+/* Make config the snapshot of every call that begins from now on. instances[i], counts[i]: of the i-th service, copied. Takes its own reference of config.
+ * Main thread. Returns 0 or REA_ERR_NOMEM, and then nothing has changed. */
+int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts);
+
+struct proxy_worker *proxy_worker(struct proxy *proxy, uint32_t index);
+struct loop *proxy_worker_loop(struct proxy_worker *worker);
+struct rea_event_queue *proxy_worker_events(struct proxy_worker *worker);
+/* What a listener of this worker needs; the caller fills in limits and timeouts. */
+void proxy_worker_http(struct proxy_worker *worker, struct loop_http_options *ret_options);
+/* Take up the first snapshot; on the worker's thread or before it runs. */
+void proxy_worker_start(struct proxy_worker *worker);
+/* Give up pooled connections and the snapshot; on the worker's thread, when no call is left. */
+void proxy_worker_stop(struct proxy_worker *worker);
+
+/* Prometheus text of everything the proxy counts. Main thread. */
+void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out);
+
+#endif
