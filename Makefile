@@ -1,0 +1,56 @@
+# The front door. Every target does its own set-up: missing Debian packages are installed, builds are made.
+# The build itself is Meson's: meson.build.
+
+PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+CONFIG ?=
+FUZZ_SECONDS ?= 60
+
+.PHONY: help run test test-long lint bench fuzz install clean
+
+help:
+	@echo 'make run                  start rea and three faulty services, and watch calls heal'
+	@echo 'make run CONFIG=my.yaml   start rea on your own configuration'
+	@echo 'make test                 every test; a few minutes'
+	@echo 'make test-long            the same with repetitions and long runs'
+	@echo 'make lint                 compilers, formatter, clang-tidy, and the rules of the house'
+	@echo 'make bench                rea beside HAProxy and nginx (BENCH="--rounds 1 --seconds 2" for a quick look)'
+	@echo 'make fuzz                 each fuzz target for FUZZ_SECONDS=60'
+	@echo 'make install              to PREFIX=/usr/local, under DESTDIR'
+	@echo 'make clean                remove what was built'
+
+run:
+	@tools/bootstrap build run
+	@tools/build release src/rea
+	@tools/first-light $(CONFIG)
+
+test:
+	@tools/bootstrap build test
+	@$(PYTHON) tools/run-tests
+
+test-long:
+	@tools/bootstrap build test
+	@$(PYTHON) tools/run-tests --long
+
+lint:
+	@tools/bootstrap build test lint
+	@tools/lint
+
+bench:
+	@tools/bootstrap build bench
+	@tools/build release src/rea bench/decision
+	@$(PYTHON) bench/run $(BENCH)
+
+fuzz:
+	@tools/bootstrap build fuzz
+	@tools/build fuzz
+	@tools/run-fuzz $(FUZZ_SECONDS)
+
+install:
+	@tools/bootstrap build
+	@tools/build release
+	@meson configure build -Dprefix=$(PREFIX)
+	@meson install -C build --quiet $(if $(DESTDIR),--destdir $(DESTDIR))
+
+clean:
+	rm -rf build build-asan build-tsan build-gcc build-clang build-fuzz

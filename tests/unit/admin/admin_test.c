@@ -1,0 +1,275 @@
+/* The admin API on a socket: a loop in a thread, plain bytes in and out. */
+#include "admin/admin.h"
+
+#include "../event/sample.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct loop loop;
+static struct admin *admin;
+static struct rea_event_ring *ring;
+static pthread_t thread;
+static struct loop_post stop_post;
+static char reply[1 << 20];
+
+static enum admin_readiness say_readiness(void *user_data)
+{
+	(void)user_data;
+	return ADMIN_READY;
+}
+
+static void say_metrics(struct rea_prometheus *out, void *user_data)
+{
+	(void)out;
+	(void)user_data;
+}
+
+static void say_config(struct admin_config *ret_config, void *user_data)
+{
+	(void)ret_config;
+	(void)user_data;
+}
+
+static const struct admin_sources no_sources = {NULL, say_readiness, say_metrics, say_config, NULL};
+
+static void stop(void *arg)
+{
+	loop_stop(arg);
+}
+
+static void close_admin(struct loop_post *post)
+{
+	(void)post;
+	admin_close(admin, stop, &loop);
+}
+
+static void *run(void *arg)
+{
+	(void)arg;
+	loop_run(&loop);
+	return NULL;
+}
+
+/* A port that is free now. */
+static void free_address(char ret_address[32])
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+	close(fd);
+	snprintf(ret_address, 32, "127.0.0.1:%u", ntohs(address.sin_port));
+}
+
+static int setup(void **state)
+{
+	char address[32];
+	struct admin_sources sources = no_sources;
+	struct rea_event event = sample_event();
+
+	(void)state;
+	free_address(address);
+	rea_event_ring_new(16, NULL, &ring);
+	rea_event_ring_add(ring, &event);
+	sources.ring = ring;
+	if (loop_init(&loop, 1) != 0 || admin_new(&loop, address, &sources, &admin, NULL) != 0)
+		return -1;
+	stop_post.fn = close_admin;
+	return pthread_create(&thread, NULL, run, NULL);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	loop_post(&loop, &stop_post);
+	pthread_join(thread, NULL);
+	loop_fini(&loop);
+	rea_event_ring_free(ring);
+	return 0;
+}
+
+static int connect_admin(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct timeval limit = {.tv_sec = 20};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_port = htons((uint16_t)atoi(strrchr(admin_address(admin), ':') + 1));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static void say(int fd, const char *text, size_t length)
+{
+	while (length > 0) {
+		ssize_t n = send(fd, text, length, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return; /* refused early: the answer tells */
+		text += n;
+		length -= (size_t)n;
+	}
+}
+
+/* Everything up to the end of the connection. */
+static const char *hear(int fd)
+{
+	size_t length = 0;
+	ssize_t n;
+
+	while ((n = recv(fd, reply + length, sizeof(reply) - 1 - length, 0)) > 0)
+		length += (size_t)n;
+	reply[length] = '\0';
+	close(fd);
+	return reply;
+}
+
+static const char *ask(const char *request)
+{
+	int fd = connect_admin();
+
+	say(fd, request, strlen(request));
+	return hear(fd);
+}
+
+static void assert_begins(const char *text, const char *beginning)
+{
+	assert_memory_equal(text, beginning, strlen(beginning));
+}
+
+static void assert_ends(const char *text, const char *end)
+{
+	assert_true(strlen(text) >= strlen(end));
+	assert_string_equal(text + strlen(text) - strlen(end), end);
+}
+
+static void test_get(void **state)
+{
+	(void)state;
+	ask("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 200 OK\r\n");
+	assert_non_null(strcasestr(reply, "\r\ncontent-type: text/plain; charset=utf-8\r\n"));
+	assert_non_null(strcasestr(reply, "\r\ncontent-length: 2\r\n"));
+	assert_non_null(strcasestr(reply, "\r\ncache-control: no-store\r\n"));
+	assert_ends(reply, "\r\n\r\nok");
+	ask("GET /v1/timelines/order-42?format=text HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_non_null(strstr(reply, "retry in 104 ms\n"));
+}
+
+static void test_head(void **state)
+{
+	(void)state;
+	ask("HEAD /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 200 OK\r\n");
+	assert_non_null(strcasestr(reply, "\r\ncontent-length: 2\r\n"));
+	assert_ends(reply, "\r\n\r\n");
+}
+
+static void test_other_methods(void **state)
+{
+	(void)state;
+	ask("DELETE /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 405 ");
+	assert_non_null(strcasestr(reply, "\r\nallow: GET, HEAD\r\n"));
+}
+
+static void test_several_on_one_connection(void **state)
+{
+	(void)state;
+	ask("POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+	    "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
+	    "GET /version HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 405 ");
+	assert_non_null(strstr(reply, "HTTP/1.1 404 "));
+	assert_ends(reply, "{\"name\":\"rea\",\"version\":\"" REA_VERSION "\"}\n");
+}
+
+static void post(size_t body, bool chunked)
+{
+	char head[256], *bytes = calloc(1, body + 1);
+	int fd = connect_admin();
+
+	assert_non_null(bytes);
+	memset(bytes, 'x', body);
+	if (chunked)
+		snprintf(head, sizeof(head), "POST /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n", body);
+	else
+		snprintf(head, sizeof(head), "POST /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", body);
+	say(fd, head, strlen(head));
+	say(fd, bytes, body);
+	if (chunked)
+		say(fd, "\r\n0\r\n\r\n", 7);
+	free(bytes);
+	hear(fd);
+}
+
+/* A body is read to its end up to 1 MiB; a byte more is refused, announced or not. */
+static void test_body_limit(void **state)
+{
+	(void)state;
+	for (int chunked = 0; chunked < 2; chunked++) {
+		post(1024 * 1024, chunked);
+		assert_begins(reply, "HTTP/1.1 405 ");
+		post(1024 * 1024 + 1, chunked);
+		assert_begins(reply, "HTTP/1.1 413 ");
+		assert_non_null(strstr(reply, "\"status\":413"));
+	}
+}
+
+/* Clients that leave at any byte leave nothing behind (the leak checker looks), and the server answers the next. */
+static void test_clients_that_leave(void **state)
+{
+	static const char request[] = "POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+
+	(void)state;
+	for (size_t i = 0; i <= sizeof(request) - 1; i++) {
+		int fd = connect_admin();
+
+		say(fd, request, i);
+		close(fd);
+	}
+	ask("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 200 OK\r\n");
+}
+
+static void test_address_in_use(void **state)
+{
+	struct loop other;
+	struct admin *second = NULL;
+	struct rea_error_info info;
+
+	(void)state;
+	assert_int_equal(loop_init(&other, 1), 0);
+	assert_int_equal(admin_new(&other, admin_address(admin), &no_sources, &second, &info), REA_ERR_IO);
+	assert_null(second);
+	assert_non_null(strstr(info.message, "address already in use"));
+	loop_fini(&other);
+	admin_close(NULL, NULL, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_get),
+		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_other_methods),
+		cmocka_unit_test(test_several_on_one_connection),
+		cmocka_unit_test(test_body_limit),
+		cmocka_unit_test(test_clients_that_leave),
+		cmocka_unit_test(test_address_in_use),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
