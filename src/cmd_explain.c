@@ -11,9 +11,9 @@
 static int usage(FILE *out)
 {
 	fprintf(out, "usage: rea explain [--config FILE] [SERVICE [METHOD]]\n\n"
-	             "Prints what holds for a method, a service or everything, and where each value was written.\n\n"
-	             "  -c, --config FILE  the configuration (default: " CONFIG_DEFAULT ")\n"
-	             "  -h, --help         print this\n");
+		     "Prints what holds for a method, a service or everything, and where each value was written.\n\n"
+		     "  -c, --config FILE  the configuration (default: " CONFIG_DEFAULT ")\n"
+		     "  -h, --help         print this\n");
 	return out == stderr ? 2 : 0;
 }
 

@@ -4,7 +4,7 @@
 #include "cmd.h"
 
 #include "admin/admin.h"
-#include "base/buffer.h"
+#include "base/container.h"
 #include "discovery/resolve.h"
 #include "discovery/watch.h"
 #include "proxy/proxy.h"
@@ -38,8 +38,8 @@ struct worker_thread {
 	bool running;
 	uint32_t connections_max; /* under server->lock */
 	struct loop_post configure;
-	bool configure_pending;   /* under server->lock */
-	uint64_t drain_ns;        /* set before drain is posted */
+	bool configure_pending; /* under server->lock */
+	uint64_t drain_ns;      /* set before drain is posted */
 	struct loop_post drain;
 	struct wheel_timer drain_timer;
 	struct loop_post ended; /* to the main loop */
@@ -79,7 +79,7 @@ static void keep_event(struct server *server, const struct rea_event *event)
 
 static void drain_events(struct loop_post *post)
 {
-	struct server *server = (struct server *)((char *)post - offsetof(struct server, drain_events));
+	struct server *server = REA_CONTAINER_OF(post, struct server, drain_events);
 	struct rea_event event;
 
 	atomic_store(&server->drain_events_due, false);
@@ -111,8 +111,8 @@ static void push_config_event(struct server *server, const char *detail, const s
 	int length;
 
 	if (error != NULL)
-		length = snprintf(text, sizeof(text), "%s %s:%u:%u: %s%s%s", detail, error->file, error->line, error->column, error->key,
-		    error->key[0] != '\0' ? ": " : "", error->message);
+		length = snprintf(text, sizeof(text), "%s %s:%u:%u: %s%s%s", detail, error->file, error->line,
+		    error->column, error->key, error->key[0] != '\0' ? ": " : "", error->message);
 	else
 		length = snprintf(text, sizeof(text), "%s", detail);
 	event.time_unix_ns = loop_wall_ns(&server->loop);
@@ -176,7 +176,8 @@ static bool resolve_service(const struct rea_config_service *service, struct pro
 		}
 		instances = grown;
 		for (size_t k = 0; k < found; k++)
-			instances[count++] = (struct proxy_instance){ids[k], service->instances[i].weight, service->instances[i].host};
+			instances[count++] =
+			    (struct proxy_instance){ids[k], service->instances[i].weight, service->instances[i].host};
 	}
 	*ret_instances = instances;
 	*ret_count = count;
@@ -195,7 +196,8 @@ static int install(struct server *server, struct rea_config *config)
 	for (size_t i = 0; i < resolved.services; i++)
 		if (!resolve_service(rea_config_service(config, i), &resolved.instances[i], &resolved.counts[i]))
 			goto end;
-	error = proxy_install(server->proxy, config, (const struct proxy_instance *const *)resolved.instances, resolved.counts);
+	error = proxy_install(
+	    server->proxy, config, (const struct proxy_instance *const *)resolved.instances, resolved.counts);
 	if (error == 0) {
 		rea_config_unref(server->config);
 		server->config = rea_config_ref(config);
@@ -233,7 +235,7 @@ static void http_options(struct worker_thread *thread, struct loop_http_options 
 
 static void on_configure(struct loop_post *post)
 {
-	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, configure));
+	struct worker_thread *thread = REA_CONTAINER_OF(post, struct worker_thread, configure);
 	struct loop_http_options options;
 
 	uv_mutex_lock(&thread->server->lock);
@@ -281,7 +283,7 @@ static void on_listener_done(void *arg)
 
 static void on_drain_timeout(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct worker_thread *thread = (struct worker_thread *)((char *)timer - offsetof(struct worker_thread, drain_timer));
+	struct worker_thread *thread = REA_CONTAINER_OF(timer, struct worker_thread, drain_timer);
 
 	(void)now_ns;
 	for (size_t i = 0; i < thread->listeners_len; i++)
@@ -290,7 +292,7 @@ static void on_drain_timeout(struct wheel_timer *timer, uint64_t now_ns)
 
 static void on_drain(struct loop_post *post)
 {
-	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, drain));
+	struct worker_thread *thread = REA_CONTAINER_OF(post, struct worker_thread, drain);
 	struct loop *loop = proxy_worker_loop(thread->worker);
 
 	thread->drain_timer.fire = on_drain_timeout;
@@ -301,7 +303,7 @@ static void on_drain(struct loop_post *post)
 
 static void on_worker_ended(struct loop_post *post)
 {
-	struct worker_thread *thread = (struct worker_thread *)((char *)post - offsetof(struct worker_thread, ended));
+	struct worker_thread *thread = REA_CONTAINER_OF(post, struct worker_thread, ended);
 	struct server *server = thread->server;
 
 	uv_thread_join(&thread->thread);
@@ -318,7 +320,8 @@ static void run_worker(void *arg)
 	loop_post(&thread->server->loop, &thread->ended);
 }
 
-static int listen_worker(struct worker_thread *thread, const char *const *addresses, size_t count, struct rea_error_info *ret_info)
+static int listen_worker(
+    struct worker_thread *thread, const char *const *addresses, size_t count, struct rea_error_info *ret_info)
 {
 	struct loop_http_options options;
 
@@ -328,8 +331,8 @@ static int listen_worker(struct worker_thread *thread, const char *const *addres
 	if (thread->listeners == NULL)
 		return REA_ERR_NOMEM;
 	for (size_t i = 0; i < count; i++) {
-		int error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i], thread->server->threads_len > 1, &options,
-		    &thread->listeners[i], ret_info);
+		int error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i],
+		    thread->server->threads_len > 1, &options, &thread->listeners[i], ret_info);
 
 		if (error != 0)
 			return error;
@@ -469,7 +472,8 @@ static enum admin_readiness readiness(void *user_data)
 	return server->ready ? ADMIN_READY : ADMIN_STARTING;
 }
 
-static void write_metric(struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, double value)
+static void write_metric(
+    struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, double value)
 {
 	rea_prometheus_family(out, name, type, help);
 	rea_prometheus_sample(out, name, NULL, 0, value);
@@ -480,11 +484,14 @@ static void metrics(struct rea_prometheus *out, void *user_data)
 	const struct server *server = user_data;
 
 	proxy_metrics(server->proxy, out);
-	write_metric(out, "rea_config_reloads_total", REA_METRIC_COUNTER, "Configurations taken up after the first.", (double)server->reloads);
-	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER, "Configurations refused; the running one stayed.", (double)server->rejects);
-	write_metric(out, "rea_config_loaded_timestamp_seconds", REA_METRIC_GAUGE, "When the running configuration was taken up.",
-	    (double)(server->loaded_unix_ns / (int64_t)REA_NS_PER_S));
-	write_metric(out, "rea_event_log_dropped_total", REA_METRIC_COUNTER, "Events that could not be written to events.file.", (double)server->log_dropped);
+	write_metric(out, "rea_config_reloads_total", REA_METRIC_COUNTER, "Configurations taken up after the first.",
+	    (double)server->reloads);
+	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER,
+	    "Configurations refused; the running one stayed.", (double)server->rejects);
+	write_metric(out, "rea_config_loaded_timestamp_seconds", REA_METRIC_GAUGE,
+	    "When the running configuration was taken up.", (double)(server->loaded_unix_ns / (int64_t)REA_NS_PER_S));
+	write_metric(out, "rea_event_log_dropped_total", REA_METRIC_COUNTER,
+	    "Events that could not be written to events.file.", (double)server->log_dropped);
 }
 
 static void show_config(struct admin_config *ret_config, void *user_data)
@@ -492,12 +499,12 @@ static void show_config(struct admin_config *ret_config, void *user_data)
 	const struct server *server = user_data;
 
 	*ret_config = (struct admin_config){
-		.path = server->path,
-		.version = rea_config_version(server->config),
-		.loaded_unix_ns = server->loaded_unix_ns,
-		.reloads = server->reloads,
-		.rejects = server->rejects,
-		.last_error = server->last_error.message[0] != '\0' ? &server->last_error : NULL,
+	    .path = server->path,
+	    .version = rea_config_version(server->config),
+	    .loaded_unix_ns = server->loaded_unix_ns,
+	    .reloads = server->reloads,
+	    .rejects = server->rejects,
+	    .last_error = server->last_error.message[0] != '\0' ? &server->last_error : NULL,
 	};
 }
 
@@ -540,11 +547,11 @@ static int make_proxy(struct server *server, struct rea_config *config, struct r
 {
 	const struct rea_config_settings *settings = rea_config_settings(config);
 	const struct proxy_options options = {
-		.threads = settings->threads,
-		.events_queue_bytes = settings->events.queue_bytes,
-		.notify = on_notify,
-		.user_data = server,
-		.seed = rea_random_next(&server->loop.random),
+	    .threads = settings->threads,
+	    .events_queue_bytes = settings->events.queue_bytes,
+	    .notify = on_notify,
+	    .user_data = server,
+	    .seed = rea_random_next(&server->loop.random),
 	};
 
 	server->proxy = proxy_new(&options);
@@ -568,11 +575,11 @@ static int make_proxy(struct server *server, struct rea_config *config, struct r
 static int start_admin(struct server *server, struct rea_error_info *ret_info)
 {
 	const struct admin_sources sources = {
-		.ring = server->ring,
-		.readiness = readiness,
-		.metrics = metrics,
-		.config = show_config,
-		.user_data = server,
+	    .ring = server->ring,
+	    .readiness = readiness,
+	    .metrics = metrics,
+	    .config = show_config,
+	    .user_data = server,
 	};
 
 	return admin_new(&server->loop, rea_config_settings(server->config)->admin, &sources, &server->admin, ret_info);
@@ -679,18 +686,19 @@ static int serve(const char *path, struct rea_config *config)
 static int usage(FILE *out)
 {
 	fprintf(out, "usage: rea serve [--check] --config FILE\n\n"
-	             "  -c, --config FILE  the configuration, rea.yaml(5); watched, and read again when it changes or on SIGHUP\n"
-	             "      --check        read the configuration, say what is wrong with it, and stop\n");
+		     "  -c, --config FILE  the configuration, rea.yaml(5); watched, and read again when it changes or "
+		     "on SIGHUP\n"
+		     "      --check        read the configuration, say what is wrong with it, and stop\n");
 	return out == stderr ? 2 : 0;
 }
 
 int cmd_serve(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"check", no_argument, NULL, 'k'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+	    {"config", required_argument, NULL, 'c'},
+	    {"check", no_argument, NULL, 'k'},
+	    {"help", no_argument, NULL, 'h'},
+	    {NULL, 0, NULL, 0},
 	};
 	struct rea_config *config;
 	struct rea_error_info error;

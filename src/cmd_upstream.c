@@ -26,7 +26,6 @@ struct options {
 
 struct signals {
 	uv_signal_t term, interrupt;
-	struct lab_bed *bed;
 };
 
 static int usage(FILE *out)
@@ -159,59 +158,61 @@ static int add_group(struct lab_bed *bed, struct group *group, size_t index)
 
 static void on_signal(uv_signal_t *handle, int number)
 {
-	struct signals *signals = handle->data;
-
 	(void)number;
-	if (uv_is_closing((uv_handle_t *)&signals->term))
-		return;
-	lab_bed_close(signals->bed);
-	uv_close((uv_handle_t *)&signals->term, NULL);
-	uv_close((uv_handle_t *)&signals->interrupt, NULL);
+	loop_stop(handle->data);
 }
 
 static void catch_signals(struct loop *loop, struct signals *signals)
 {
 	uv_signal_init(&loop->uv, &signals->term);
 	uv_signal_init(&loop->uv, &signals->interrupt);
-	signals->term.data = signals->interrupt.data = signals;
+	signals->term.data = signals->interrupt.data = loop;
 	uv_signal_start(&signals->term, on_signal, SIGTERM);
 	uv_signal_start(&signals->interrupt, on_signal, SIGINT);
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static int serve(struct options *options, struct loop *loop, FILE *log)
+static int serve(struct options *options, struct loop *loop, struct lab_bed *bed)
 {
-	struct signals signals = {.bed = lab_bed_new(loop, log, options->seed)};
 	int error = 0;
 
-	if (signals.bed == NULL)
-		return wrong("out of memory", NULL);
-	catch_signals(loop, &signals);
 	for (size_t i = 0; error == 0 && i < options->groups_len; i++)
-		error = add_group(signals.bed, &options->groups[i], i);
-	if (error == 0)
-		lab_bed_print(signals.bed, stdout);
-	else
-		on_signal(&signals.term, 0);
+		error = add_group(bed, &options->groups[i], i);
+	if (error != 0)
+		return error;
+	lab_bed_print(bed, stdout);
 	loop_run(loop);
-	lab_bed_free(signals.bed);
+	return 0;
+}
+
+static int serve_with_loop(struct options *options, FILE *log)
+{
+	struct signals signals;
+	struct lab_bed *bed;
+	struct loop loop;
+	int error;
+
+	if (loop_init(&loop, options->seed) != 0)
+		return wrong("out of memory", NULL);
+	bed = lab_bed_new(&loop, log, options->seed);
+	catch_signals(&loop, &signals);
+	error = bed != NULL ? serve(options, &loop, bed) : wrong("out of memory", NULL);
+	lab_bed_close(bed);
+	uv_close((uv_handle_t *)&signals.term, NULL);
+	uv_close((uv_handle_t *)&signals.interrupt, NULL);
+	loop_fini(&loop);
+	lab_bed_free(bed);
 	return error;
 }
 
 static int serve_with_log(struct options *options)
 {
 	FILE *log = options->log == NULL ? NULL : strcmp(options->log, "-") == 0 ? stdout : fopen(options->log, "a");
-	struct loop loop;
 	int error;
 
 	if (options->log != NULL && log == NULL)
 		return wrong("cannot write the log", options->log);
-	if (loop_init(&loop, options->seed) != 0) {
-		error = wrong("out of memory", NULL);
-	} else {
-		error = serve(options, &loop, log);
-		loop_fini(&loop);
-	}
+	error = serve_with_loop(options, log);
 	if (log != NULL && log != stdout)
 		fclose(log);
 	return error;

@@ -9,10 +9,11 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
-	{"serve", cmd_serve, "run the sidecar"},
-	{"explain", cmd_explain, "print what holds for a method, and where it was written"},
-	{"upstream", cmd_upstream, "start scripted servers to try rea against"},
-	{"version", cmd_version, "print the version"},
+    {"serve", cmd_serve, "run the sidecar"},
+    {"explain", cmd_explain, "print what holds for a method, and where it was written"},
+    {"timeline", cmd_timeline, "print what happened to the calls of one business request"},
+    {"upstream", cmd_upstream, "start scripted servers to try rea against"},
+    {"version", cmd_version, "print the version"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

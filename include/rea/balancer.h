@@ -55,8 +55,8 @@ struct rea_instances {
 };
 
 /* Choose among the instances whose id is not in excluded. Returns an index, or SIZE_MAX when none is left. Allocates nothing. */
-REA_API size_t rea_balancer_choose(const struct rea_instances *instances, const struct rea_instance_id *excluded, size_t excluded_len,
-    struct rea_random *random, uint64_t now_ns);
+REA_API size_t rea_balancer_choose(const struct rea_instances *instances, const struct rea_instance_id *excluded,
+    size_t excluded_len, struct rea_random *random, uint64_t now_ns);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,8 @@ struct rea_budget;
 
 /* policy: copied. shards >= 1: how many threads deposit, each under its own index. alloc may be NULL. Returns 0, REA_ERR_NOMEM or
  * REA_ERR_INVALID. */
-REA_API int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, const struct rea_alloc *alloc, struct rea_budget **ret_budget);
+REA_API int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, const struct rea_alloc *alloc,
+    struct rea_budget **ret_budget);
 REA_API void rea_budget_free(struct rea_budget *budget);
 /* New numbers for a living budget; what was deposited and spent stays. Any thread. */
 REA_API void rea_budget_configure(struct rea_budget *budget, const struct rea_budget_policy *policy);

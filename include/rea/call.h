@@ -23,34 +23,34 @@ extern "C" {
 enum rea_verdict { REA_VERDICT_SUCCESS, REA_VERDICT_RETRY, REA_VERDICT_GIVE_UP };
 
 /* Why. X(NAME, "name"), in the order of the rules. */
-#define REA_REASON_MAP(X)                                                                                    \
-	X(NONE, "")                                                                                          \
-	X(CANCELLED, "cancelled")                                                                            \
-	X(PERMANENT, "permanent")                                                                            \
-	X(BLOCKED, "blocked")                                                                                \
-	X(SERVER_REFUSED, "server_refused")                                                                  \
-	X(NOT_RETRYABLE, "not_retryable")                                                                    \
-	X(FORBIDDEN, "forbidden")                                                                            \
-	X(NOT_DECLARED, "not_declared")                                                                      \
-	X(KEY_MISSING, "key_missing")                                                                        \
-	X(NOT_ENABLED, "not_enabled")                                                                        \
-	X(CHAIN_STOPPED, "chain_stopped")                                                                    \
-	X(BODY_OVER_LIMIT, "body_over_limit")                                                                \
-	X(BODY_INCOMPLETE, "body_incomplete")                                                                \
-	X(RESPONSE_STARTED, "response_started")                                                              \
-	X(ATTEMPTS_EXHAUSTED, "attempts_exhausted")                                                          \
-	X(DEADLINE, "deadline")                                                                              \
-	X(NO_UNTRIED_INSTANCE, "no_untried_instance")                                                        \
-	X(BREAKER_OPEN, "breaker_open")                                                                      \
-	X(BUDGET_EXHAUSTED, "budget_exhausted")                                                              \
-	X(OVERLOADED, "overloaded")                                                                          \
+#define REA_REASON_MAP(X)                             \
+	X(NONE, "")                                   \
+	X(CANCELLED, "cancelled")                     \
+	X(PERMANENT, "permanent")                     \
+	X(BLOCKED, "blocked")                         \
+	X(SERVER_REFUSED, "server_refused")           \
+	X(NOT_RETRYABLE, "not_retryable")             \
+	X(FORBIDDEN, "forbidden")                     \
+	X(NOT_DECLARED, "not_declared")               \
+	X(KEY_MISSING, "key_missing")                 \
+	X(NOT_ENABLED, "not_enabled")                 \
+	X(CHAIN_STOPPED, "chain_stopped")             \
+	X(BODY_OVER_LIMIT, "body_over_limit")         \
+	X(BODY_INCOMPLETE, "body_incomplete")         \
+	X(RESPONSE_STARTED, "response_started")       \
+	X(ATTEMPTS_EXHAUSTED, "attempts_exhausted")   \
+	X(DEADLINE, "deadline")                       \
+	X(NO_UNTRIED_INSTANCE, "no_untried_instance") \
+	X(BREAKER_OPEN, "breaker_open")               \
+	X(BUDGET_EXHAUSTED, "budget_exhausted")       \
+	X(OVERLOADED, "overloaded")                   \
 	X(PARKED, "parked")
 
 enum rea_reason {
 #define X(name, text) REA_REASON_##name,
 	REA_REASON_MAP(X)
 #undef X
-	REA_REASON_COUNT
+	    REA_REASON_COUNT
 };
 
 /* What to do now. */
@@ -64,15 +64,16 @@ struct rea_decision {
 	enum rea_step step;
 	enum rea_verdict verdict; /* of the attempt just reported; RETRY for WAIT and ATTEMPT */
 	enum rea_reason reason;   /* NONE for success and retry */
+	bool stop;                /* the call is given up in a way that a layer above must not retry: tell it `rea-retry: stop` */
 	bool would_retry;         /* observe mode: enforce would have retried, after wait_ns */
 	bool retryable;           /* rules 3 to 6 found nothing against repeating this outcome */
-	uint32_t attempt;         /* ATTEMPT: number of the attempt to make; else of the one reported; 1-based, 0 = none was made */
+	uint32_t attempt; /* ATTEMPT: number of the attempt to make; else of the one reported; 1-based, 0 = none was made */
 	uint32_t attempts_max;
-	size_t instance;          /* ATTEMPT: index into the instances given */
-	uint64_t wait_ns;         /* WAIT, or would_retry */
-	uint64_t wait_until_ns;   /* WAIT */
+	size_t instance;              /* ATTEMPT: index into the instances given */
+	uint64_t wait_ns;             /* WAIT, or would_retry */
+	uint64_t wait_until_ns;       /* WAIT */
 	uint64_t attempt_deadline_ns; /* ATTEMPT: absolute */
-	struct rea_grant grant;   /* the permission that held, with its source */
+	struct rea_grant grant;       /* the permission that held, with its source */
 };
 
 struct rea_call_options {
@@ -81,13 +82,13 @@ struct rea_call_options {
 	struct rea_grant grant;          /* of all sources but the instance; default NONE */
 	bool has_key;                    /* the call carries an Idempotency-Key */
 	bool chained;                    /* an incoming mark says that a layer above is already retrying */
-	uint64_t deadline_ns;            /* absolute; default REA_NEVER = now + policy's deadline; the earlier of the two holds */
-	bool deadline_open;              /* no deadline runs yet (the request is still arriving): rea_call_start_deadline starts it */
-	uint64_t useful_ns;              /* median latency of an attempt, 0 = unknown; an attempt needs max(10 ms, this) to be useful */
-	struct rea_budget *budget;       /* borrowed; NULL = none (only for programs that have their own) */
+	uint64_t deadline_ns; /* absolute; default REA_NEVER = now + policy's deadline; the earlier of the two holds */
+	bool deadline_open; /* no deadline runs yet (the request is still arriving): rea_call_start_deadline starts it */
+	uint64_t useful_ns; /* median latency of an attempt, 0 = unknown; an attempt needs max(10 ms, this) to be useful */
+	struct rea_budget *budget; /* borrowed; NULL = none (only for programs that have their own) */
 	uint32_t budget_shard;
-	struct rea_breaker *breaker;     /* borrowed; NULL = off */
-	struct rea_retry_limit *limit;   /* borrowed; NULL = none */
+	struct rea_breaker *breaker;   /* borrowed; NULL = off */
+	struct rea_retry_limit *limit; /* borrowed; NULL = none */
 };
 #define REA_CALL_OPTIONS_VERSION 1
 REA_API void rea_call_options_init(struct rea_call_options *options);
@@ -96,14 +97,14 @@ REA_API void rea_call_options_init(struct rea_call_options *options);
 struct rea_call {
 	struct rea_call_options options;
 	uint32_t state;
-	uint32_t attempts;      /* started: as many of tried are filled */
+	uint32_t attempts; /* started: as many of tried are filled */
 	uint32_t attempts_max;
-	uint32_t same_left;     /* retries left on the current instance */
-	uint32_t next_left;     /* moves left to another one */
-	uint32_t permitted;     /* bit per rea_permission: which ones let the last outcome be repeated */
-	bool limit_held;        /* a slot of the limit, for the retry under way */
-	uint64_t now_ns;        /* latest seen */
-	uint64_t deadline_ns;   /* REA_NEVER while open */
+	uint32_t same_left;   /* retries left on the current instance */
+	uint32_t next_left;   /* moves left to another one */
+	uint32_t permitted;   /* bit per rea_permission: which ones let the last outcome be repeated */
+	bool limit_held;      /* a slot of the limit, for the retry under way */
+	uint64_t now_ns;      /* latest seen */
+	uint64_t deadline_ns; /* REA_NEVER while open */
 	uint64_t wait_until_ns;
 	uint64_t withdrawn_ns;  /* when the coming retry was taken from the budget; REA_NEVER = none is held */
 	struct rea_grant grant; /* with the current instance's */
@@ -117,11 +118,11 @@ REA_API void rea_call_begin(struct rea_call *call, const struct rea_call_options
 REA_API void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns);
 /* Choose the instance of the next attempt. ATTEMPT, or DONE when there is none to make (deadline, no instance, breaker, limit); for attempts after
  * the first also WAIT when called before the wait is over. */
-REA_API void rea_call_attempt(struct rea_call *call, const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns,
-    struct rea_decision *ret_decision);
-/* The attempt under way has ended. WAIT or DONE. report: borrowed until return. instances: the list as it is now. */
-REA_API void rea_call_report(struct rea_call *call, const struct rea_report *report, const struct rea_instances *instances, struct rea_random *random,
+REA_API void rea_call_attempt(struct rea_call *call, const struct rea_instances *instances, struct rea_random *random,
     uint64_t now_ns, struct rea_decision *ret_decision);
+/* The attempt under way has ended. WAIT or DONE. report: borrowed until return. instances: the list as it is now. */
+REA_API void rea_call_report(struct rea_call *call, const struct rea_report *report,
+    const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns, struct rea_decision *ret_decision);
 /* End the call in any state, during a wait too: gives back budget, slot and permit. DONE with reason cancelled. */
 REA_API void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_decision *ret_decision);
 /* Absolute deadline of the call; REA_NEVER while open. */
@@ -142,8 +143,8 @@ REA_API const char *rea_reason_name(enum rea_reason reason);    /* "" for NONE *
  * instance may be NULL (printed as -).
  */
 #define REA_TRACE_LINE_MAX 256
-REA_API size_t rea_trace_line(const struct rea_decision *decision, const struct rea_report *report, const struct rea_instance_id *instance,
-    uint64_t base_ns, uint64_t now_ns, char *ret_line, size_t size);
+REA_API size_t rea_trace_line(const struct rea_decision *decision, const struct rea_report *report,
+    const struct rea_instance_id *instance, uint64_t base_ns, uint64_t now_ns, char *ret_line, size_t size);
 /* "127.0.0.1:9001" or "[::1]:9001"; size >= 56 always fits. Returns the length. */
 REA_API size_t rea_instance_id_format(const struct rea_instance_id *id, char *ret_text, size_t size);
 /* The reverse; "127.0.0.1:80", "[::1]:80". Returns false for names and anything else. */

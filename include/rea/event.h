@@ -1,7 +1,8 @@
 /*
  * Events: one record per attempt that failed or followed a failure (DESIGN.md section 8), and where they go.
  *
- * A thread pushes records into its own queue and never waits; one reader drains the queues into sinks. A full queue drops and counts.
+ * A thread pushes records into its own queue and never waits; one reader drains the queues into sinks. A full queue
+ * drops and counts.
  */
 #ifndef REA_EVENT_H
 #define REA_EVENT_H
@@ -15,20 +16,20 @@ extern "C" {
 #endif
 
 /* X(NAME, "Name") */
-#define REA_EVENT_TYPE_MAP(X)                                                                                \
-	X(RETRY, "Retry")                                                                                    \
-	X(SUCCESS, "Success")                                                                                \
-	X(GIVE_UP, "GiveUp")                                                                                 \
-	X(WOULD_RETRY, "WouldRetry")                                                                         \
-	X(REPLAY, "Replay")                                                                                  \
-	X(BREAKER, "Breaker")                                                                                \
+#define REA_EVENT_TYPE_MAP(X)        \
+	X(RETRY, "Retry")            \
+	X(SUCCESS, "Success")        \
+	X(GIVE_UP, "GiveUp")         \
+	X(WOULD_RETRY, "WouldRetry") \
+	X(REPLAY, "Replay")          \
+	X(BREAKER, "Breaker")        \
 	X(CONFIG, "Config")
 
 enum rea_event_type {
 #define X(name, text) REA_EVENT_##name,
 	REA_EVENT_TYPE_MAP(X)
 #undef X
-	REA_EVENT_TYPE_COUNT
+	    REA_EVENT_TYPE_COUNT
 };
 
 /* Text that is not terminated and not owned. text may be NULL with length 0. */
@@ -52,7 +53,7 @@ struct rea_event {
 	struct rea_text service;
 	struct rea_text method;   /* method key, or "" when no operation matched */
 	struct rea_text instance; /* ip:port; "" = none */
-	struct rea_text detail;   /* Config, Breaker: what changed; a call: "GET /users/42", the method and path without query */
+	struct rea_text detail; /* Config, Breaker: what changed; a call: "GET /users/42", the method and path without query */
 	uint32_t attempt;
 	uint32_t attempts_max;
 	enum rea_outcome outcome;
@@ -82,10 +83,11 @@ REA_API uint64_t rea_event_queue_dropped(const struct rea_event_queue *queue);
 
 /* ---- JSON: one object on one line, without the newline ---- */
 #define REA_EVENT_JSON_MAX 16384
-/* Returns the length, always < size for size >= REA_EVENT_JSON_MAX; with a smaller size the text is cut, terminated, and the length is that of the whole.
- * Invalid UTF-8 becomes U+FFFD. Fields that say nothing are left out. */
+/* Returns the length, always < size for size >= REA_EVENT_JSON_MAX; with a smaller size the text is cut, terminated,
+ * and the length is that of the whole. Invalid UTF-8 becomes U+FFFD. Fields that say nothing are left out. */
 REA_API size_t rea_event_json(const struct rea_event *event, char *ret_json, size_t size);
-/* A text as a JSON string with its quotes, made valid UTF-8; control characters are escaped. Cut and counted in the same way: size > 6 · length + 2 always holds it. */
+/* A text as a JSON string with its quotes, made valid UTF-8; control characters are escaped. Cut and counted in the
+ * same way: size > 6 · length + 2 always holds it. */
 REA_API size_t rea_json_string(const char *text, size_t length, char *ret_json, size_t size);
 
 /* ---- ring: the latest events in memory, with an index by biz_id; one thread at a time ---- */
@@ -95,8 +97,8 @@ REA_API int rea_event_ring_new(size_t events, const struct rea_alloc *alloc, str
 REA_API void rea_event_ring_free(struct rea_event_ring *ring);
 /* Copies; the oldest gives way. REA_ERR_NOMEM changes nothing. */
 REA_API int rea_event_ring_add(struct rea_event_ring *ring, const struct rea_event *event);
-/* Events of one biz_id, or all with biz_id.length 0, oldest first by start time. each returns false to stop. Events are borrowed during each, which must not
- * add to the ring or ask it again. Allocates nothing. */
+/* Events of one biz_id, or all with biz_id.length 0, oldest first by start time. each returns false to stop. Events
+ * are borrowed during each, which must not add to the ring or ask it again. Allocates nothing. */
 REA_API void rea_event_ring_each(const struct rea_event_ring *ring, struct rea_text biz_id,
     bool (*each)(const struct rea_event *event, void *user_data), void *user_data);
 REA_API size_t rea_event_ring_count(const struct rea_event_ring *ring);
@@ -107,20 +109,23 @@ struct rea_timeline {
 	void (*write)(const char *text, size_t length, void *user_data);
 	void *user_data;
 	bool color;
-	uint64_t base_ns;   /* private */
-	uint32_t lines;     /* private; 0 = start */
-	char call_id[64];   /* private */
+	uint64_t base_ns; /* private */
+	uint32_t lines;   /* private; 0 = start */
+	char call_id[64]; /* private */
 };
-REA_API void rea_timeline_begin(struct rea_timeline *timeline, void (*write)(const char *text, size_t length, void *user_data), void *user_data);
+REA_API void rea_timeline_begin(
+    struct rea_timeline *timeline, void (*write)(const char *text, size_t length, void *user_data), void *user_data);
 REA_API void rea_timeline_event(struct rea_timeline *timeline, const struct rea_event *event);
 
 /* ---- log: JSON lines to a file ---- */
 struct rea_event_log;
-/* path: copied; "-" is standard output. Opens for append, mode 0640. Returns 0, REA_ERR_NOMEM or REA_ERR_IO with ret_info. */
-REA_API int rea_event_log_open(const char *path, const struct rea_alloc *alloc, struct rea_event_log **ret_log, struct rea_error_info *ret_info);
+/* path: copied; "-" is standard output. Opens for append, mode 0640. Returns 0, REA_ERR_NOMEM or REA_ERR_IO with
+ * ret_info. */
+REA_API int rea_event_log_open(
+    const char *path, const struct rea_alloc *alloc, struct rea_event_log **ret_log, struct rea_error_info *ret_info);
 REA_API void rea_event_log_close(struct rea_event_log *log);
-/* Buffers; a full buffer is flushed. False when the line was dropped (disk full, unwritable): counted. A line is written whole or not at all. A pipe or terminal that
- * does not take bytes now is not waited for. */
+/* Buffers; a full buffer is flushed. False when the line was dropped (disk full, unwritable): counted. A line is
+ * written whole or not at all. A pipe or terminal that does not take bytes now is not waited for. */
 REA_API bool rea_event_log_add(struct rea_event_log *log, const struct rea_event *event);
 /* False: something could not be written and stays in the buffer for the next time. */
 REA_API bool rea_event_log_flush(struct rea_event_log *log);

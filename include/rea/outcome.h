@@ -11,28 +11,28 @@ extern "C" {
 #endif
 
 /* X(NAME, "name") in the order of DESIGN.md section 2. */
-#define REA_OUTCOME_MAP(X)                                                                                   \
-	X(OK, "ok")                   /* success status */                                                   \
-	X(NEVER_SENT, "never_sent")   /* provably not executed: nothing was sent */                          \
-	X(PUSHBACK, "pushback")       /* a reply that says "not executed" */                                 \
-	X(THROTTLED, "throttled")     /* 429, RESOURCE_EXHAUSTED */                                          \
-	X(UNAVAILABLE, "unavailable") /* 503, UNAVAILABLE: not proven */                                     \
-	X(AMBIGUOUS, "ambiguous")     /* may have run: timeout, reset after a byte was sent, 502, 504 */     \
-	X(FAILED, "failed")           /* 500, 501, other 5xx: likely ran */                                  \
-	X(PERMANENT, "permanent")     /* other 4xx, undecodable reply: answered */                           \
+#define REA_OUTCOME_MAP(X)                                                                               \
+	X(OK, "ok")                   /* success status */                                               \
+	X(NEVER_SENT, "never_sent")   /* provably not executed: nothing was sent */                      \
+	X(PUSHBACK, "pushback")       /* a reply that says "not executed" */                             \
+	X(THROTTLED, "throttled")     /* 429, RESOURCE_EXHAUSTED */                                      \
+	X(UNAVAILABLE, "unavailable") /* 503, UNAVAILABLE: not proven */                                 \
+	X(AMBIGUOUS, "ambiguous")     /* may have run: timeout, reset after a byte was sent, 502, 504 */ \
+	X(FAILED, "failed")           /* 500, 501, other 5xx: likely ran */                              \
+	X(PERMANENT, "permanent")     /* other 4xx, undecodable reply: answered */                       \
 	X(CANCELLED, "cancelled")     /* the caller left, or a shutdown */
 
 enum rea_outcome {
 #define X(name, text) REA_OUTCOME_##name,
 	REA_OUTCOME_MAP(X)
 #undef X
-	REA_OUTCOME_COUNT /* number of values, none itself */
+	    REA_OUTCOME_COUNT /* number of values, none itself */
 };
 
 /* A set of outcomes, one bit each. */
 #define REA_OUTCOME_BIT(outcome) (UINT32_C(1) << (outcome))
-#define REA_RETRY_ON_DEFAULT                                                                                 \
-	(REA_OUTCOME_BIT(REA_OUTCOME_NEVER_SENT) | REA_OUTCOME_BIT(REA_OUTCOME_PUSHBACK) |                   \
+#define REA_RETRY_ON_DEFAULT                                                               \
+	(REA_OUTCOME_BIT(REA_OUTCOME_NEVER_SENT) | REA_OUTCOME_BIT(REA_OUTCOME_PUSHBACK) | \
 	    REA_OUTCOME_BIT(REA_OUTCOME_UNAVAILABLE) | REA_OUTCOME_BIT(REA_OUTCOME_AMBIGUOUS))
 
 /* "ok", "never_sent", …; "unknown" when out of range. Static. */
@@ -81,10 +81,11 @@ enum rea_hint { REA_HINT_NONE, REA_HINT_STOP, REA_HINT_AFTER };
 REA_API enum rea_hint rea_hint_parse(const char *value, size_t length, uint64_t *ret_wait_ns);
 
 /* Flags of a report. */
-#define REA_REPORT_STOP UINT32_C(0x01)             /* the reply forbids another try: `rea-retry: stop`, negative pushback */
-#define REA_REPORT_AFTER UINT32_C(0x02)            /* the server asks for a wait: after_ns holds it */
-#define REA_REPORT_BLOCKED UINT32_C(0x04)          /* PERMANENT because the address is not allowed */
-#define REA_REPORT_BODY_OVER_LIMIT UINT32_C(0x08)  /* the request body outgrew the replay buffer: it cannot be sent again */
+#define REA_REPORT_STOP UINT32_C(0x01)    /* the reply forbids another try: `rea-retry: stop`, negative pushback */
+#define REA_REPORT_AFTER UINT32_C(0x02)   /* the server asks for a wait: after_ns holds it */
+#define REA_REPORT_BLOCKED UINT32_C(0x04) /* PERMANENT because the address is not allowed */
+#define REA_REPORT_BODY_OVER_LIMIT \
+	UINT32_C(0x08) /* the request body outgrew the replay buffer: it cannot be sent again */
 #define REA_REPORT_BODY_INCOMPLETE UINT32_C(0x10)  /* a reply came before the whole request body was received */
 #define REA_REPORT_RESPONSE_STARTED UINT32_C(0x20) /* a part of the reply was passed on to the caller */
 

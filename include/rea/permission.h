@@ -12,36 +12,36 @@ extern "C" {
 #endif
 
 /* X(NAME, "name") */
-#define REA_PERMISSION_MAP(X)                                                                                \
-	X(NONE, "none")                               /* this source says nothing */                         \
-	X(SAFE, "safe")                               /* no side effects; may be hedged or used as a probe */ \
-	X(IDEMPOTENT, "idempotent")                   /* may be repeated */                                  \
+#define REA_PERMISSION_MAP(X)                                                                                  \
+	X(NONE, "none")                               /* this source says nothing */                           \
+	X(SAFE, "safe")                               /* no side effects; may be hedged or used as a probe */  \
+	X(IDEMPOTENT, "idempotent")                   /* may be repeated */                                    \
 	X(IDEMPOTENT_WITH_KEY, "idempotent_with_key") /* may be repeated when it carries an Idempotency-Key */ \
-	X(UNKNOWN, "unknown")                         /* not declared: permits nothing */                    \
+	X(UNKNOWN, "unknown")                         /* not declared: permits nothing */                      \
 	X(FORBID, "forbid")                           /* must not be repeated */
 
 enum rea_permission {
 #define X(name, text) REA_PERMISSION_##name,
 	REA_PERMISSION_MAP(X)
 #undef X
-	REA_PERMISSION_COUNT
+	    REA_PERMISSION_COUNT
 };
 
 /* Who said so. X(NAME, "name") */
-#define REA_PERMISSION_SOURCE_MAP(X)                                                                         \
-	X(NONE, "none")         /* nobody */                                                                 \
-	X(CONFIG, "config")     /* inline `contracts` of rea.yaml */                                         \
-	X(CONTRACT, "contract") /* a contract file */                                                        \
-	X(OPENAPI, "openapi")                                                                                \
-	X(PROTOBUF, "protobuf")                                                                              \
-	X(REGISTRY, "registry") /* metadata of the instance */                                               \
+#define REA_PERMISSION_SOURCE_MAP(X)                                 \
+	X(NONE, "none")         /* nobody */                         \
+	X(CONFIG, "config")     /* inline `contracts` of rea.yaml */ \
+	X(CONTRACT, "contract") /* a contract file */                \
+	X(OPENAPI, "openapi")                                        \
+	X(PROTOBUF, "protobuf")                                      \
+	X(REGISTRY, "registry") /* metadata of the instance */       \
 	X(CALLER, "caller")     /* a librea program that states it itself */
 
 enum rea_permission_source {
 #define X(name, text) REA_PERMISSION_SOURCE_##name,
 	REA_PERMISSION_SOURCE_MAP(X)
 #undef X
-	REA_PERMISSION_SOURCE_COUNT
+	    REA_PERMISSION_SOURCE_COUNT
 };
 
 /* A permission with the source that decided it. Plain value. */

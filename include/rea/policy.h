@@ -34,46 +34,46 @@ enum rea_budget_rule { REA_BUDGET_RATIO };
 /* The retry budget of a service. */
 struct rea_budget_policy {
 	enum rea_budget_rule rule;
-	uint32_t ratio_permille;    /* retries per 1000 first attempts; 0..1000; default 200 */
-	uint32_t reserve_per_s;     /* retries a second that are always there; default 10 */
-	uint32_t window_ms;         /* 1000..60000; default 10000 */
+	uint32_t ratio_permille; /* retries per 1000 first attempts; 0..1000; default 200 */
+	uint32_t reserve_per_s;  /* retries a second that are always there; default 10 */
+	uint32_t window_ms;      /* 1000..60000; default 10000 */
 };
 
 enum rea_breaker_window { REA_BREAKER_COUNT_BASED, REA_BREAKER_TIME_BASED };
 
 /* The circuit breaker, in Resilience4j's words and with its defaults. */
 struct rea_breaker_policy {
-	bool enabled;                             /* default false */
-	double failure_rate_threshold;            /* percent, (0, 100]; default 50 */
-	double slow_call_rate_threshold;          /* percent, (0, 100]; default 100 */
-	uint64_t slow_call_duration_ns;           /* default 60 s */
-	enum rea_breaker_window window_type;      /* default COUNT_BASED */
-	uint32_t window_size;                     /* calls, or seconds; 1..10000 / 1..3600; default 100 */
-	uint32_t minimum_calls;                   /* default 100 */
-	uint64_t wait_in_open_ns;                 /* default 60 s */
-	uint32_t permitted_in_half_open;          /* 1..1000; default 10 */
-	uint64_t max_wait_in_half_open_ns;        /* 0 = no limit; default 0 */
+	bool enabled;                        /* default false */
+	double failure_rate_threshold;       /* percent, (0, 100]; default 50 */
+	double slow_call_rate_threshold;     /* percent, (0, 100]; default 100 */
+	uint64_t slow_call_duration_ns;      /* default 60 s */
+	enum rea_breaker_window window_type; /* default COUNT_BASED */
+	uint32_t window_size;                /* calls, or seconds; 1..10000 / 1..3600; default 100 */
+	uint32_t minimum_calls;              /* default 100 */
+	uint64_t wait_in_open_ns;            /* default 60 s */
+	uint32_t permitted_in_half_open;     /* 1..1000; default 10 */
+	uint64_t max_wait_in_half_open_ns;   /* 0 = no limit; default 0 */
 };
 
 /* The effective numbers of one method. Plain data, immutable once built. */
 struct rea_policy {
-	bool enabled;                    /* default false */
-	uint32_t max_retry_same_instance; /* default 0 */
-	uint32_t max_retry_next_instance; /* default 1 */
-	uint64_t min_backoff_ns;         /* >= 20 ms, adaptive >= 10 ms; default 100 ms */
-	uint64_t max_backoff_ns;         /* >= min; default 1 s */
-	double backoff_multiplier;       /* >= 1; default 2.0 */
-	double jitter;                   /* (0, 1]; default 0.2 */
-	enum rea_jitter jitter_kind;     /* FULL under adaptive, else SYMMETRIC; set by the profile alone */
-	uint64_t backoff_floor_ns;       /* smallest legal base of the profile: 20 ms, adaptive 10 ms */
-	uint64_t attempt_timeout_ns;     /* <= deadline; default 1 s */
-	uint64_t deadline_ns;            /* a duration over all attempts and waits; default 3 s */
-	uint32_t retry_on;               /* REA_OUTCOME_BIT set; default REA_RETRY_ON_DEFAULT */
-	enum rea_never_sent never_sent;  /* default STRICT */
+	bool enabled;                           /* default false */
+	uint32_t max_retry_same_instance;       /* default 0 */
+	uint32_t max_retry_next_instance;       /* default 1 */
+	uint64_t min_backoff_ns;                /* >= 20 ms, adaptive >= 10 ms; default 100 ms */
+	uint64_t max_backoff_ns;                /* >= min; default 1 s */
+	double backoff_multiplier;              /* >= 1; default 2.0 */
+	double jitter;                          /* (0, 1]; default 0.2 */
+	enum rea_jitter jitter_kind;            /* FULL under adaptive, else SYMMETRIC; set by the profile alone */
+	uint64_t backoff_floor_ns;              /* smallest legal base of the profile: 20 ms, adaptive 10 ms */
+	uint64_t attempt_timeout_ns;            /* <= deadline; default 1 s */
+	uint64_t deadline_ns;                   /* a duration over all attempts and waits; default 3 s */
+	uint32_t retry_on;                      /* REA_OUTCOME_BIT set; default REA_RETRY_ON_DEFAULT */
+	enum rea_never_sent never_sent;         /* default STRICT */
 	enum rea_when_all_tried when_all_tried; /* default STOP */
-	enum rea_mode mode;              /* default ENFORCE */
-	bool chain_stop;                 /* default true */
-	uint32_t replay_limit_bytes;     /* <= 16 MiB; default 64 KiB */
+	enum rea_mode mode;                     /* default ENFORCE */
+	bool chain_stop;                        /* default true */
+	uint32_t replay_limit_bytes;            /* <= 16 MiB; default 64 KiB */
 	struct rea_budget_policy budget;
 	struct rea_breaker_policy breaker;
 	size_t classify_len;
@@ -81,32 +81,32 @@ struct rea_policy {
 };
 
 /* The keys of a layer, one bit each. X(NAME, bit, "yaml-name") */
-#define REA_POLICY_KEY_MAP(X)                                                                                \
-	X(ENABLED, 0, "enabled")                                                                             \
-	X(MAX_RETRY_SAME_INSTANCE, 1, "max-retry-same-instance")                                             \
-	X(MAX_RETRY_NEXT_INSTANCE, 2, "max-retry-next-instance")                                             \
-	X(MIN_BACKOFF, 3, "min-backoff-ms")                                                                  \
-	X(MAX_BACKOFF, 4, "max-backoff-ms")                                                                  \
-	X(BACKOFF_MULTIPLIER, 5, "backoff-multiplier")                                                       \
-	X(JITTER, 6, "jitter")                                                                               \
-	X(ATTEMPT_TIMEOUT, 7, "attempt-timeout-ms")                                                          \
-	X(DEADLINE, 8, "deadline-ms")                                                                        \
-	X(RETRY_ON, 9, "retry-on")                                                                           \
-	X(NEVER_SENT, 10, "never-sent")                                                                      \
-	X(WHEN_ALL_TRIED, 11, "when-all-tried")                                                              \
-	X(MODE, 12, "mode")                                                                                  \
-	X(CLASSIFY, 13, "classify")                                                                          \
-	X(BUDGET, 14, "budget")                                                                              \
-	X(BREAKER, 15, "breaker")                                                                            \
-	X(CHAIN_STOP, 16, "chain-stop")                                                                      \
-	X(REPLAY_LIMIT, 17, "replay-limit-bytes")                                                            \
+#define REA_POLICY_KEY_MAP(X)                                    \
+	X(ENABLED, 0, "enabled")                                 \
+	X(MAX_RETRY_SAME_INSTANCE, 1, "max-retry-same-instance") \
+	X(MAX_RETRY_NEXT_INSTANCE, 2, "max-retry-next-instance") \
+	X(MIN_BACKOFF, 3, "min-backoff-ms")                      \
+	X(MAX_BACKOFF, 4, "max-backoff-ms")                      \
+	X(BACKOFF_MULTIPLIER, 5, "backoff-multiplier")           \
+	X(JITTER, 6, "jitter")                                   \
+	X(ATTEMPT_TIMEOUT, 7, "attempt-timeout-ms")              \
+	X(DEADLINE, 8, "deadline-ms")                            \
+	X(RETRY_ON, 9, "retry-on")                               \
+	X(NEVER_SENT, 10, "never-sent")                          \
+	X(WHEN_ALL_TRIED, 11, "when-all-tried")                  \
+	X(MODE, 12, "mode")                                      \
+	X(CLASSIFY, 13, "classify")                              \
+	X(BUDGET, 14, "budget")                                  \
+	X(BREAKER, 15, "breaker")                                \
+	X(CHAIN_STOP, 16, "chain-stop")                          \
+	X(REPLAY_LIMIT, 17, "replay-limit-bytes")                \
 	X(JITTER_KIND, 18, "(jitter kind)") /* set by a profile, never by a document; brings backoff_floor_ns */
 
 enum rea_policy_key {
 #define X(name, bit, text) REA_POLICY_##name = bit,
 	REA_POLICY_KEY_MAP(X)
 #undef X
-	REA_POLICY_KEY_COUNT = 19
+	    REA_POLICY_KEY_COUNT = 19
 };
 
 struct rea_policy_layer {
@@ -122,7 +122,8 @@ REA_API const struct rea_policy_layer *rea_policy_profile(const char *name, size
 
 /* Merge layers onto the defaults, layers[0] the lowest (global); absent ones may be NULL. `enabled: false` set in layers[global_index] is the
  * master switch: nothing above turns it on. Pass global_index = SIZE_MAX for none. */
-REA_API void rea_policy_merge(const struct rea_policy_layer *const *layers, size_t layers_len, size_t global_index, struct rea_policy *ret_policy);
+REA_API void rea_policy_merge(const struct rea_policy_layer *const *layers, size_t layers_len, size_t global_index,
+    struct rea_policy *ret_policy);
 
 /* (1 + same)·(1 + next), under cycle 1 + next. Saturates. */
 REA_API uint32_t rea_policy_attempts(const struct rea_policy *policy);

@@ -46,7 +46,8 @@ void *rea_arena_alloc(struct rea_arena *arena, size_t size)
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	size = (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+	/* A size of 0 too takes room, or its pointer might be NULL, which means something else. */
+	size = (size / alignof(max_align_t) + 1) * alignof(max_align_t);
 	if (size > arena->chunk_size / 2) {
 		/* A big piece gets a chunk of its own, and the current one stays in use. */
 		chunk = add_chunk(arena, size);

@@ -1,6 +1,6 @@
 /*
- * Memory that is given back all at once. Pieces are zeroed and aligned for any object. Not a byte is copied or moved later, so pointers
- * into an arena stay good until rea_arena_fini.
+ * Memory that is given back all at once. Pieces are zeroed and aligned for any object. Not a byte is copied or
+ * moved later, so pointers into an arena stay good until rea_arena_fini.
  */
 #ifndef REA_BASE_ARENA_H
 #define REA_BASE_ARENA_H

@@ -1,4 +1,5 @@
-/* FNV-1a, 64 bits: for tables whose keys come from the operator, and to name a document. Not against an adversary who chooses keys. */
+/* FNV-1a, 64 bits: for tables whose keys come from the operator, and to name a document. Not against an adversary
+ * who chooses keys. */
 #ifndef REA_BASE_HASH_H
 #define REA_BASE_HASH_H
 

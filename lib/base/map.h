@@ -1,5 +1,6 @@
 /*
- * A table from texts to numbers (mostly an index into somebody's array), open addressing. Nothing is ever removed. Zero-initialised it is empty and uses malloc.
+ * A table from texts to numbers (mostly an index into somebody's array), open addressing. Nothing is ever removed.
+ * Zero-initialised it is empty and uses malloc.
  */
 #ifndef REA_BASE_MAP_H
 #define REA_BASE_MAP_H

@@ -1,5 +1,6 @@
 /*
- * The snapshot: built in one go, then read by anybody until the last reference goes. A document that is refused leaves nothing behind.
+ * The snapshot: built in one go, then read by anybody until the last reference goes. A document that is refused
+ * leaves nothing behind.
  */
 #include "config/snapshot.h"
 
@@ -15,19 +16,19 @@ struct rpc_reading {
 };
 
 static const struct rea__field rpc_fields[] = {
-	{.name = "feign", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, feign)},
-	{.name = "grpc", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, grpc)},
+    {.name = "feign", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, feign)},
+    {.name = "grpc", .type = &rea__type_node, .offset = offsetof(struct rpc_reading, grpc)},
 };
 const struct rea__block rea__rpc_block = {"rpc", rpc_fields, sizeof(rpc_fields) / sizeof(rpc_fields[0]), REA__NO_LINES};
 
 static const struct rea__field retry_fields[] = {
-	{.name = "retry", .type = &rea__type_node},
+    {.name = "retry", .type = &rea__type_node},
 };
 static const struct rea__block protocol_block = {"a protocol under rpc", retry_fields, 1, REA__NO_LINES};
 
 /* A protocol's `retry` block; absent counts as empty, so that there always is a policy. */
-static int read_protocol(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
-    struct rea__retry *retry)
+static int read_protocol(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
+    bool knows_contracts, struct rea__retry *retry)
 {
 	const struct rea__node *block = NULL;
 	int error = node ? rea__block_read(reader, node, &protocol_block, &block, NULL) : 0;
@@ -114,7 +115,8 @@ static struct rea_config *new_config(const char *name, const char *text, size_t 
 	return config;
 }
 
-int rea_config_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
+int rea_config_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc,
+    struct rea_config **ret_config, struct rea_error_info *ret_info)
 {
 	const struct rea_alloc *a = alloc ? alloc : rea_alloc_default();
 	struct rea_error_info unwanted, *info = ret_info ? ret_info : &unwanted;
@@ -189,7 +191,8 @@ const struct rea_config_service *rea_config_find_service(const struct rea_config
 	return rea_map_find(&config->by_name, rea_slice_make(name, length), &index) ? &config->services[index] : NULL;
 }
 
-/* The length of an authority without its port. A bare IPv6 address, which has colons of its own, is none: it stands in brackets. */
+/* The length of an authority without its port. A bare IPv6 address, which has colons of its own, is none: it
+ * stands in brackets. */
 static size_t without_port(const char *authority, size_t length)
 {
 	size_t digits = length;
@@ -215,10 +218,12 @@ const struct rea_config_service *rea_config_find_host(const struct rea_config *c
 	return NULL;
 }
 
-int rea_config_policy(const struct rea_config *config, const char *service, const char *method_key, struct rea_policy *ret_policy)
+int rea_config_policy(
+    const struct rea_config *config, const char *service, const char *method_key, struct rea_policy *ret_policy)
 {
 	const struct rea__service_config *own = service ? rea__retry_service(&config->feign, rea_slice_of(service)) : NULL;
-	const struct rea__method_config *method = own && method_key ? rea__service_method(own, rea_slice_of(method_key)) : NULL;
+	const struct rea__method_config *method =
+	    own && method_key ? rea__service_method(own, rea_slice_of(method_key)) : NULL;
 
 	*ret_policy = method ? *method->policy : own ? *own->policy : *config->feign.policy;
 	return 0;

@@ -1,4 +1,7 @@
-/* Permissions that stand in rea.yaml itself: what the callees declare, for those that publish no contract of their own. */
+/*
+ * Permissions that stand in rea.yaml itself: what the callees declare, for those that publish no contract of their
+ * own.
+ */
 #include "config/snapshot.h"
 
 #include <stdio.h>
@@ -8,8 +11,8 @@
 static const struct {
 	const char *key;
 	const char *method;
-} methods[] = {{"get", "GET"}, {"head", "HEAD"}, {"post", "POST"}, {"put", "PUT"}, {"patch", "PATCH"}, {"delete", "DELETE"}, {"options", "OPTIONS"},
-    {"trace", "TRACE"}};
+} methods[] = {{"get", "GET"}, {"head", "HEAD"}, {"post", "POST"}, {"put", "PUT"}, {"patch", "PATCH"},
+    {"delete", "DELETE"}, {"options", "OPTIONS"}, {"trace", "TRACE"}};
 
 #define METHODS (sizeof(methods) / sizeof(methods[0]))
 
@@ -21,28 +24,34 @@ struct operation_reading {
 	bool generate_key;
 };
 
-static const struct rea__choice retryable_choices[] = {{"true", REA_PERMISSION_IDEMPOTENT}, {"false", REA_PERMISSION_FORBID},
-    {"with-key", REA_PERMISSION_IDEMPOTENT_WITH_KEY}, {NULL, 0}};
+static const struct rea__choice retryable_choices[] = {{"true", REA_PERMISSION_IDEMPOTENT},
+    {"false", REA_PERMISSION_FORBID}, {"with-key", REA_PERMISSION_IDEMPOTENT_WITH_KEY}, {NULL, 0}};
 
-#define PATH(index, text)                                                                                    \
-	[index] = {.name = text, .type = &rea__type_text, .offset = offsetof(struct operation_reading, paths[index]), \
+#define PATH(index, text)                                               \
+	[index] = {.name = text,                                        \
+	    .type = &rea__type_text,                                    \
+	    .offset = offsetof(struct operation_reading, paths[index]), \
 	    .note = "a path template such as /users/{id}"}
 enum { FIELD_ID = METHODS, FIELD_RETRYABLE, FIELD_SAFE, FIELD_GENERATE_KEY, OPERATION_FIELDS };
 
 static const struct rea__field operation_fields[OPERATION_FIELDS] = {
-	PATH(0, "get"),
-	PATH(1, "head"),
-	PATH(2, "post"),
-	PATH(3, "put"),
-	PATH(4, "patch"),
-	PATH(5, "delete"),
-	PATH(6, "options"),
-	PATH(7, "trace"),
-	[FIELD_ID] = {.name = "id", .type = &rea__type_text, .offset = offsetof(struct operation_reading, id), .note = "the id of the operation"},
-	[FIELD_RETRYABLE] = {.name = "retryable", .type = &rea__type_choice, .offset = offsetof(struct operation_reading, retryable),
-	    .choices = retryable_choices},
-	[FIELD_SAFE] = {.name = "safe", .type = &rea__type_bool, .offset = offsetof(struct operation_reading, safe)},
-	[FIELD_GENERATE_KEY] = {.name = "generate-key", .type = &rea__type_bool, .offset = offsetof(struct operation_reading, generate_key)},
+    PATH(0, "get"),
+    PATH(1, "head"),
+    PATH(2, "post"),
+    PATH(3, "put"),
+    PATH(4, "patch"),
+    PATH(5, "delete"),
+    PATH(6, "options"),
+    PATH(7, "trace"),
+    [FIELD_ID] = {.name = "id", .type = &rea__type_text, .offset = offsetof(struct operation_reading, id), .note = "the id of the operation"},
+    [FIELD_RETRYABLE] = {.name = "retryable",
+	.type = &rea__type_choice,
+	.offset = offsetof(struct operation_reading, retryable),
+	.choices = retryable_choices},
+    [FIELD_SAFE] = {.name = "safe", .type = &rea__type_bool, .offset = offsetof(struct operation_reading, safe)},
+    [FIELD_GENERATE_KEY] = {.name = "generate-key",
+	.type = &rea__type_bool,
+	.offset = offsetof(struct operation_reading, generate_key)},
 };
 const struct rea__block rea__operation_block = {"an operation", operation_fields, OPERATION_FIELDS, REA__NO_LINES};
 
@@ -52,8 +61,11 @@ struct contract_reading {
 };
 
 static const struct rea__field contract_fields[] = {
-	{.name = "context", .type = &rea__type_text, .offset = offsetof(struct contract_reading, context), .note = "the context id, the first part of method keys"},
-	{.name = "operations", .type = &rea__type_node, .offset = offsetof(struct contract_reading, operations)},
+    {.name = "context",
+	.type = &rea__type_text,
+	.offset = offsetof(struct contract_reading, context),
+	.note = "the context id, the first part of method keys"},
+    {.name = "operations", .type = &rea__type_node, .offset = offsetof(struct contract_reading, operations)},
 };
 const struct rea__block rea__contract_block = {"a contract", FIELDS(contract_fields), REA__NO_LINES};
 
@@ -63,14 +75,17 @@ static int check_words(struct rea__reader *reader, const struct rea__node *const
 	bool free = reading->retryable == REA_PERMISSION_NONE || reading->retryable == REA_PERMISSION_IDEMPOTENT;
 
 	if (reading->safe && !free)
-		return rea__refuse(reader, seen[FIELD_RETRYABLE], "`safe: true` says that the operation has no side effects, which contradicts this");
+		return rea__refuse(reader, seen[FIELD_RETRYABLE],
+		    "`safe: true` says that the operation has no side effects, which contradicts this");
 	if (reading->generate_key && reading->retryable != REA_PERMISSION_IDEMPOTENT_WITH_KEY)
-		return rea__refuse(reader, seen[FIELD_GENERATE_KEY], "a key is generated only for an operation with `retryable: with-key`");
+		return rea__refuse(reader, seen[FIELD_GENERATE_KEY],
+		    "a key is generated only for an operation with `retryable: with-key`");
 	return 0;
 }
 
 /* The one HTTP method that an operation names. */
-static int find_method(struct rea__reader *reader, const struct rea__node *node, const struct rea__node *const *seen, size_t *ret_method)
+static int find_method(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__node *const *seen, size_t *ret_method)
 {
 	size_t found = METHODS;
 
@@ -78,7 +93,8 @@ static int find_method(struct rea__reader *reader, const struct rea__node *node,
 		if (seen[i] == NULL)
 			continue;
 		if (found != METHODS)
-			return rea__refuse_key(reader, seen[i], "an operation has one HTTP method, and this one already has %s", methods[found].key);
+			return rea__refuse_key(reader, seen[i],
+			    "an operation has one HTTP method, and this one already has %s", methods[found].key);
 		found = i;
 	}
 	if (found == METHODS)
@@ -101,7 +117,8 @@ static int method_key(struct rea__reader *reader, const char *context, const cha
 	return 0;
 }
 
-static int read_operation(struct rea__reader *reader, const struct rea__node *node, const char *context, struct rea_contract *contract)
+static int read_operation(
+    struct rea__reader *reader, const struct rea__node *node, const char *context, struct rea_contract *contract)
 {
 	struct operation_reading reading = {.retryable = REA_PERMISSION_NONE};
 	const struct rea__node *seen[REA__BLOCK_FIELDS_MAX];
@@ -126,8 +143,8 @@ static int read_operation(struct rea__reader *reader, const struct rea__node *no
 	return error ? rea__refuse_at(reader->info, reader->tree->file, error, seen[method], "%s", wrong.message) : 0;
 }
 
-static int read_contract(struct rea__reader *reader, const struct rea__node *node, const struct rea_config_service *service,
-    struct rea_contract *contract)
+static int read_contract(struct rea__reader *reader, const struct rea__node *node,
+    const struct rea_config_service *service, struct rea_contract *contract)
 {
 	struct contract_reading reading = {.context = service->name};
 	const struct rea__node *item = NULL;
@@ -150,8 +167,8 @@ static int refuse_service(struct rea__reader *reader, const struct rea__node *no
 	rea__suggest_init(&suggest, rea__node_text(node->key));
 	for (size_t i = 0; i < config->services_len; i++)
 		rea__suggest_offer(&suggest, config->services[i].name);
-	return rea__refuse_key(reader, node, "`services` has no service %s%s", rea__quote(rea__node_text(node->key), quote),
-	    rea__suggest_text(&suggest, hint));
+	return rea__refuse_key(reader, node, "`services` has no service %s%s",
+	    rea__quote(rea__node_text(node->key), quote), rea__suggest_text(&suggest, hint));
 }
 
 int rea__contracts_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)

@@ -1,7 +1,8 @@
 /*
  * `rea explain`: what holds for a method, where each value was written, and what it comes to.
  *
- * Nothing is worked out here that decides anything: policies are the ones calls run under, waits are asked of the backoff itself.
+ * Nothing is worked out here that decides anything: policies are the ones calls run under, waits are asked of the
+ * backoff itself.
  */
 #include "config/snapshot.h"
 
@@ -76,9 +77,11 @@ static const char *source_text(const struct rea__stack_item *item, enum rea_poli
 	if (item == NULL)
 		snprintf(text, size, "default");
 	else if (item->profile == NULL)
-		snprintf(text, size, "%s, line %u", place_name(item->place), rea__lines_of(item->lines, item->keys->set, key));
+		snprintf(text, size, "%s, line %u", place_name(item->place),
+		    rea__lines_of(item->lines, item->keys->set, key));
 	else if (item->lines == NULL)
-		snprintf(text, size, "profile %s of %s, line %u", item->profile->name, place_name(item->place), item->profile_line);
+		snprintf(text, size, "profile %s of %s, line %u", item->profile->name, place_name(item->place),
+		    item->profile_line);
 	else
 		snprintf(text, size, "profile %s (line %u) of %s, line %u", item->profile->name,
 		    rea__lines_of(item->lines, item->keys->set, key), place_name(item->place), item->profile_line);
@@ -148,7 +151,8 @@ static void put_attempts(const struct out *out, const struct subject *subject)
 	put(out, "\nattempts: %s", attempts_text(policy, text, sizeof(text)));
 	if (!policy->enabled)
 		put(out, ": enabled is false (%s)",
-		    source_text(rea__stack_source(&subject->stack, REA_POLICY_ENABLED), REA_POLICY_ENABLED, source, sizeof(source)));
+		    source_text(rea__stack_source(&subject->stack, REA_POLICY_ENABLED), REA_POLICY_ENABLED, source,
+			sizeof(source)));
 	else if (policy->mode == REA_MODE_OBSERVE)
 		put(out, ": mode observe only tells what it would do (%u attempts)", rea_policy_attempts(policy));
 	put(out, "\n");
@@ -166,7 +170,8 @@ static uint64_t put_schedule(const struct out *out, const struct rea_policy *pol
 	for (uint32_t retry = 1; retry < attempts_of(policy); retry++) {
 		uint64_t high_ns = rea_backoff_delay(&backoff, retry, UINT64_MAX);
 
-		put(out, "  %-12u  %-11s  %s to %s\n", retry, ms_text(rea_backoff_exponential(&backoff, retry), exponential, sizeof(exponential)),
+		put(out, "  %-12u  %-11s  %s to %s\n", retry,
+		    ms_text(rea_backoff_exponential(&backoff, retry), exponential, sizeof(exponential)),
 		    ms_text(rea_backoff_delay(&backoff, retry, 0), low, sizeof(low)), ms_text(high_ns, high, sizeof(high)));
 		total = rea_time_add(total, high_ns);
 	}
@@ -184,9 +189,11 @@ static void put_worst_case(const struct out *out, const struct rea_policy *polic
 	ms_text(sum_ns, sum, sizeof(sum));
 	ms_text(policy->deadline_ns, deadline, sizeof(deadline));
 	if (sum_ns > policy->deadline_ns)
-		put(out, "\nworst case: %s: the deadline cuts off %u x attempt-timeout %s + waits %s = %s\n", deadline, attempts, timeout, waits, sum);
+		put(out, "\nworst case: %s: the deadline cuts off %u x attempt-timeout %s + waits %s = %s\n", deadline,
+		    attempts, timeout, waits, sum);
 	else
-		put(out, "\nworst case: %s: %u x attempt-timeout %s + waits %s, within the deadline of %s\n", sum, attempts, timeout, waits, deadline);
+		put(out, "\nworst case: %s: %u x attempt-timeout %s + waits %s, within the deadline of %s\n", sum,
+		    attempts, timeout, waits, deadline);
 }
 
 /* Rounded to so many digits after the point. */
@@ -219,8 +226,9 @@ static void put_price(const struct out *out, const struct rea_policy *policy)
 
 		for (uint32_t attempt = 0; attempt < attempts_of(policy); attempt++)
 			all_fail *= p;
-		put(out, "  %-12s  %-15s  %-12s  %s\n", percent_text(p, 1, rate, sizeof(rate)), percent_text(1 - p, 1, once, sizeof(once)),
-		    percent_text(1 - all_fail, 10000, success, sizeof(success)), percent_text((1 - all_fail) / (1 - p) - 1, 100, load, sizeof(load)));
+		put(out, "  %-12s  %-15s  %-12s  %s\n", percent_text(p, 1, rate, sizeof(rate)),
+		    percent_text(1 - p, 1, once, sizeof(once)), percent_text(1 - all_fail, 10000, success, sizeof(success)),
+		    percent_text((1 - all_fail) / (1 - p) - 1, 100, load, sizeof(load)));
 	}
 	put(out, "  (where failures are independent of one another, and budget and breaker let every retry through)\n");
 }
@@ -277,8 +285,9 @@ static void put_permission(const struct out *out, const struct subject *subject)
 	if (operation == NULL)
 		put(out, "; no contract declares it\n");
 	else
-		put(out, "; from %s, line %u: %s %s%s\n", rea_permission_source_name(operation->grant.source), operation->line, operation->http_method,
-		    operation->path, operation->generate_key ? ", rea makes a key where the caller sent none" : "");
+		put(out, "; from %s, line %u: %s %s%s\n", rea_permission_source_name(operation->grant.source),
+		    operation->line, operation->http_method, operation->path,
+		    operation->generate_key ? ", rea makes a key where the caller sent none" : "");
 	if (permits_nothing(permission) && subject->policy.never_sent == REA_NEVER_SENT_ALLOW)
 		put(out, "  but never-sent: allow repeats what provably never ran (never_sent, pushback)\n");
 }
@@ -296,20 +305,23 @@ static void find_policy(struct subject *subject)
 	rea_config_policy(subject->config, subject->service, subject->method, &subject->policy);
 }
 
-static void put_method_line(const struct out *out, const struct subject *subject, const char *key, const struct rea_operation *operation)
+static void put_method_line(
+    const struct out *out, const struct subject *subject, const char *key, const struct rea_operation *operation)
 {
 	struct rea_policy policy;
 	char text[96];
 
 	rea_config_policy(subject->config, subject->service, key, &policy);
 	put(out, "  %-32s  %-24s  %s%s%s\n", key, attempts_text(&policy, text, sizeof(text)),
-	    operation ? permission_word(operation->grant.permission) : "not declared", operation ? ", " : "", operation ? operation->http_method : "");
+	    operation ? permission_word(operation->grant.permission) : "not declared", operation ? ", " : "",
+	    operation ? operation->http_method : "");
 }
 
 static void put_methods(const struct out *out, const struct subject *subject)
 {
 	const struct rea_contract *contract = subject->served ? subject->served->contract : NULL;
-	size_t declared = contract ? rea_contract_count(contract) : 0, configured = subject->own ? subject->own->methods_len : 0;
+	size_t declared = contract ? rea_contract_count(contract) : 0,
+	       configured = subject->own ? subject->own->methods_len : 0;
 
 	put(out, "\nmethods\n");
 	for (size_t i = 0; i < declared; i++)
@@ -346,8 +358,8 @@ static void put_settings(const struct out *out, const struct rea_config *config)
 	static const struct {
 		const struct rea__block *block;
 		const char *prefix;
-	} blocks[] = {{&rea__root_block, ""}, {&rea__http_block, "http."}, {&rea__events_block, "events."}, {&rea__limits_block, "limits."},
-	    {&rea__timeouts_block, "timeouts."}};
+	} blocks[] = {{&rea__root_block, ""}, {&rea__http_block, "http."}, {&rea__events_block, "events."},
+	    {&rea__limits_block, "limits."}, {&rea__timeouts_block, "timeouts."}};
 	char name[64], value[VALUE_SIZE], line[32];
 
 	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
@@ -361,7 +373,8 @@ static void put_settings(const struct out *out, const struct rea_config *config)
 				continue;
 			snprintf(name, sizeof(name), "%s%s", blocks[i].prefix, field->name);
 			snprintf(line, sizeof(line), "line %u", at);
-			put(out, "  %-28s  %-16s  %s\n", name, value_text(field, (const char *)&config->settings + field->offset, value),
+			put(out, "  %-28s  %-16s  %s\n", name,
+			    value_text(field, (const char *)&config->settings + field->offset, value),
 			    at ? line : "default");
 		}
 	}
@@ -373,7 +386,8 @@ static void put_service_line(const struct out *out, const struct subject *overvi
 	char text[96];
 
 	rea_config_policy(overview->config, name, NULL, &policy);
-	put(out, "  %-24s  %zu %s, %s\n", name, instances, instances == 1 ? "instance" : "instances", attempts_text(&policy, text, sizeof(text)));
+	put(out, "  %-24s  %zu %s, %s\n", name, instances, instances == 1 ? "instance" : "instances",
+	    attempts_text(&policy, text, sizeof(text)));
 }
 
 static void put_services(const struct out *out, const struct subject *overview)
@@ -403,7 +417,8 @@ static void explain_overview(const struct out *out, const struct subject *subjec
 	put_policy(out, subject);
 	put_consequences(out, subject);
 	if (subject->config->grpc.line > 0)
-		put(out, "\nrpc.grpc.retry (line %u) is checked, and applies to nothing: this version speaks no gRPC\n", subject->config->grpc.line);
+		put(out, "\nrpc.grpc.retry (line %u) is checked, and applies to nothing: this version speaks no gRPC\n",
+		    subject->config->grpc.line);
 	put_services(out, subject);
 }
 
@@ -417,8 +432,8 @@ static int refuse_name(struct rea_error_info *info, const struct rea_config *con
 	if (info != NULL) {
 		memset(info, 0, sizeof(*info));
 		snprintf(info->file, sizeof(info->file), "%s", config->name);
-		snprintf(info->message, sizeof(info->message), "there is no %s %s%s", kind, rea__quote(rea_slice_of(name), quote),
-		    rea__suggest_text(suggest, hint));
+		snprintf(info->message, sizeof(info->message), "there is no %s %s%s", kind,
+		    rea__quote(rea_slice_of(name), quote), rea__suggest_text(suggest, hint));
 	}
 	return REA_ERR_NOT_FOUND;
 }

@@ -40,7 +40,8 @@ static int read_all(int fd, const char *path, struct rea_buffer *buffer, struct 
 	return 0;
 }
 
-int rea_config_load(const char *path, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
+int rea_config_load(
+    const char *path, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
 {
 	struct rea_buffer buffer = {.alloc = alloc};
 	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
@@ -50,7 +51,8 @@ int rea_config_load(const char *path, const struct rea_alloc *alloc, struct rea_
 	error = read_all(fd, path, &buffer, ret_info);
 	close(fd);
 	if (error == 0)
-		error = rea_config_parse(path, buffer.data + buffer.start, rea_buffer_length(&buffer), alloc, ret_config, ret_info);
+		error = rea_config_parse(
+		    path, buffer.data + buffer.start, rea_buffer_length(&buffer), alloc, ret_config, ret_info);
 	rea_buffer_fini(&buffer);
 	return error;
 }

@@ -19,7 +19,8 @@ const struct rea_policy *rea__policy_default_values(void)
 
 /* ------------------------------------------------------------------ retry-on */
 
-#define RETRY_ON_EXPECTED "outcomes that can be retried (never_sent, pushback, throttled, unavailable, ambiguous, failed)"
+#define RETRY_ON_EXPECTED \
+	"outcomes that can be retried (never_sent, pushback, throttled, unavailable, ambiguous, failed)"
 
 static bool is_final(int outcome)
 {
@@ -37,12 +38,14 @@ static int add_outcome(struct rea__reader *reader, const struct rea__node *node,
 		return 0;
 	}
 	if (outcome >= 0)
-		return rea__refuse(reader, node, "expected " RETRY_ON_EXPECTED ", got %s, which is final", rea__quote(name, quote));
+		return rea__refuse(
+		    reader, node, "expected " RETRY_ON_EXPECTED ", got %s, which is final", rea__quote(name, quote));
 	rea__suggest_init(&suggest, name);
 	for (int i = 0; i < REA_OUTCOME_COUNT; i++)
 		if (!is_final(i))
 			rea__suggest_offer(&suggest, rea_outcome_name((enum rea_outcome)i));
-	return rea__refuse(reader, node, "expected " RETRY_ON_EXPECTED ", got %s%s", rea__quote(name, quote), rea__suggest_text(&suggest, hint));
+	return rea__refuse(reader, node, "expected " RETRY_ON_EXPECTED ", got %s%s", rea__quote(name, quote),
+	    rea__suggest_text(&suggest, hint));
 }
 
 static bool is_separator(char c)
@@ -72,7 +75,8 @@ static int add_outcomes(struct rea__reader *reader, const struct rea__node *node
 	return error;
 }
 
-static int read_retry_on(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_retry_on(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	uint32_t set = 0;
 	int error = 0;
@@ -85,7 +89,7 @@ static int read_retry_on(struct rea__reader *reader, const struct rea__node *nod
 	else
 		for (const struct rea__node *item = node->first; item != NULL && error == 0; item = item->next)
 			error = item->kind == REA__SCALAR ? add_outcome(reader, item, rea__node_text(item), &set)
-			                                  : rea__refuse_value(reader, item, RETRY_ON_EXPECTED, "");
+							  : rea__refuse_value(reader, item, RETRY_ON_EXPECTED, "");
 	if (error == 0)
 		*(uint32_t *)ret_value = set;
 	return error;
@@ -116,7 +120,8 @@ static int read_code(struct rea__reader *reader, const struct rea__node *node, s
 	uint64_t code;
 
 	if (!rea_slice_to_u64(rea__node_text(node->key), &code) || code > 599 || (code > 16 && code < 200))
-		return rea__refuse_key(reader, node, "expected an HTTP status from 200 to 599 or a gRPC status from 0 to 16, got %s",
+		return rea__refuse_key(reader, node,
+		    "expected an HTTP status from 200 to 599 or a gRPC status from 0 to 16, got %s",
 		    rea__quote(rea__node_text(node->key), quote));
 	rule->kind = code <= 16 ? REA_CODE_GRPC : REA_CODE_HTTP;
 	rule->code = (uint32_t)code;
@@ -161,7 +166,8 @@ static bool has_code(const struct rea_policy *policy, const struct rea_classify_
 }
 
 /* Written to the whole policy, as two members change. */
-static int read_classify(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_classify(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	struct rea_policy *policy = ret_value;
 	const struct rea__node *child;
@@ -212,7 +218,8 @@ static int read_rule(struct rea__reader *reader, const struct rea__node *node, c
 
 	for (size_t i = 0; node->kind == REA__SCALAR && i < sizeof(later) / sizeof(later[0]); i++)
 		if (rea_slice_equal(rea__node_text(node), rea_slice_of(later[i])))
-			return rea__refuse(reader, node, "the rule %s is not available in this version; expected ratio", rea__quote(rea__node_text(node), quote));
+			return rea__refuse(reader, node, "the rule %s is not available in this version; expected ratio",
+			    rea__quote(rea__node_text(node), quote));
 	return rea__type_choice.read(reader, node, field, ret_value);
 }
 
@@ -224,7 +231,8 @@ static void format_rule(const struct rea__field *field, const void *value, struc
 static const struct rea__type type_rule = {read_rule, format_rule};
 
 /* A share, kept in thousandths. */
-static int read_permille(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_permille(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	double share;
 	uint32_t permille;
@@ -248,12 +256,18 @@ static void format_permille(const struct rea__field *field, const void *value, s
 static const struct rea__type type_permille = {read_permille, format_permille};
 
 static const struct rea__field budget_fields[] = {
-	{.name = "rule", .type = &type_rule, .offset = offsetof(struct rea_budget_policy, rule), .choices = rule_choices},
-	{.name = "ratio", .type = &type_permille, .offset = offsetof(struct rea_budget_policy, ratio_permille),
-	    .max = REA_BUDGET_RATIO_PERMILLE_MAX / 1000.0, .note = "it is the share of first attempts that may be retried"},
-	{.name = "reserve", .type = &rea__type_u32, .offset = offsetof(struct rea_budget_policy, reserve_per_s), .max = 1000000},
-	{.name = "window-ms", .type = &rea__type_u32, .offset = offsetof(struct rea_budget_policy, window_ms),
-	    .min = REA_BUDGET_WINDOW_MS_MIN, .max = REA_BUDGET_WINDOW_MS_MAX},
+    {.name = "rule", .type = &type_rule, .offset = offsetof(struct rea_budget_policy, rule), .choices = rule_choices},
+    {.name = "ratio",
+	.type = &type_permille,
+	.offset = offsetof(struct rea_budget_policy, ratio_permille),
+	.max = REA_BUDGET_RATIO_PERMILLE_MAX / 1000.0,
+	.note = "it is the share of first attempts that may be retried"},
+    {.name = "reserve", .type = &rea__type_u32, .offset = offsetof(struct rea_budget_policy, reserve_per_s), .max = 1000000},
+    {.name = "window-ms",
+	.type = &rea__type_u32,
+	.offset = offsetof(struct rea_budget_policy, window_ms),
+	.min = REA_BUDGET_WINDOW_MS_MIN,
+	.max = REA_BUDGET_WINDOW_MS_MAX},
 };
 const struct rea__block rea__budget_block = {"budget", FIELDS(budget_fields), REA__NO_LINES};
 
@@ -261,7 +275,8 @@ static int read_budget(struct rea__reader *reader, const struct rea__node *node,
 {
 	(void)field;
 	if (node->kind != REA__MAPPING)
-		return rea__refuse_value(reader, node, "a mapping with rule, ratio, reserve, window-ms", "; the budget cannot be turned off");
+		return rea__refuse_value(reader, node, "a mapping with rule, ratio, reserve, window-ms",
+		    "; the budget cannot be turned off");
 	memcpy(ret_value, &rea__policy_default_values()->budget, sizeof(struct rea_budget_policy));
 	return rea__block_read(reader, node, &rea__budget_block, ret_value, NULL);
 }
@@ -292,31 +307,46 @@ static const struct rea__type type_budget = {read_budget, format_budget};
 
 #define BREAKER(member) offsetof(struct rea_breaker_policy, member)
 
-static const struct rea__choice window_choices[] = {{"COUNT_BASED", REA_BREAKER_COUNT_BASED}, {"TIME_BASED", REA_BREAKER_TIME_BASED}, {NULL, 0}};
+static const struct rea__choice window_choices[] = {
+    {"COUNT_BASED", REA_BREAKER_COUNT_BASED}, {"TIME_BASED", REA_BREAKER_TIME_BASED}, {NULL, 0}};
 
 static const struct rea__field breaker_fields[] = {
-	{.name = "enabled", .type = &rea__type_bool, .offset = BREAKER(enabled)},
-	{.name = "failure-rate-threshold", .type = &rea__type_double, .offset = BREAKER(failure_rate_threshold), .max = 100, .above_min = true},
-	{.name = "slow-call-rate-threshold", .type = &rea__type_double, .offset = BREAKER(slow_call_rate_threshold), .max = 100, .above_min = true},
-	{.name = "slow-call-duration-threshold-ms", .type = &rea__type_ms, .offset = BREAKER(slow_call_duration_ns), .min = 1, .max = HOUR_MS},
-	{.name = "sliding-window-type", .type = &rea__type_choice, .offset = BREAKER(window_type), .choices = window_choices},
-	{.name = "sliding-window-size", .type = &rea__type_u32, .offset = BREAKER(window_size), .min = 1, .max = 10000},
-	{.name = "minimum-number-of-calls", .type = &rea__type_u32, .offset = BREAKER(minimum_calls), .min = 1, .max = 1000000},
-	{.name = "wait-duration-in-open-state-ms", .type = &rea__type_ms, .offset = BREAKER(wait_in_open_ns), .min = 1, .max = HOUR_MS},
-	{.name = "permitted-number-of-calls-in-half-open-state", .type = &rea__type_u32, .offset = BREAKER(permitted_in_half_open), .min = 1, .max = 1000},
-	{.name = "max-wait-duration-in-half-open-state-ms", .type = &rea__type_ms, .offset = BREAKER(max_wait_in_half_open_ns), .max = HOUR_MS},
+    {.name = "enabled", .type = &rea__type_bool, .offset = BREAKER(enabled)},
+    {.name = "failure-rate-threshold", .type = &rea__type_double, .offset = BREAKER(failure_rate_threshold), .max = 100, .above_min = true},
+    {.name = "slow-call-rate-threshold",
+	.type = &rea__type_double,
+	.offset = BREAKER(slow_call_rate_threshold),
+	.max = 100,
+	.above_min = true},
+    {.name = "slow-call-duration-threshold-ms", .type = &rea__type_ms, .offset = BREAKER(slow_call_duration_ns), .min = 1, .max = HOUR_MS},
+    {.name = "sliding-window-type", .type = &rea__type_choice, .offset = BREAKER(window_type), .choices = window_choices},
+    {.name = "sliding-window-size", .type = &rea__type_u32, .offset = BREAKER(window_size), .min = 1, .max = 10000},
+    {.name = "minimum-number-of-calls", .type = &rea__type_u32, .offset = BREAKER(minimum_calls), .min = 1, .max = 1000000},
+    {.name = "wait-duration-in-open-state-ms", .type = &rea__type_ms, .offset = BREAKER(wait_in_open_ns), .min = 1, .max = HOUR_MS},
+    {.name = "permitted-number-of-calls-in-half-open-state",
+	.type = &rea__type_u32,
+	.offset = BREAKER(permitted_in_half_open),
+	.min = 1,
+	.max = 1000},
+    {.name = "max-wait-duration-in-half-open-state-ms",
+	.type = &rea__type_ms,
+	.offset = BREAKER(max_wait_in_half_open_ns),
+	.max = HOUR_MS},
 };
 const struct rea__block rea__breaker_block = {"breaker", FIELDS(breaker_fields), REA__NO_LINES};
 
 /* `off`, or a mapping. */
-static int read_breaker(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_breaker(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	struct rea_slice text = node->kind == REA__SCALAR ? rea__node_text(node) : rea_slice_make(NULL, 0);
-	bool off = rea_slice_equal_nocase(text, REA_SLICE_LIT("false")) || rea_slice_equal_nocase(text, REA_SLICE_LIT("off"));
+	bool off =
+	    rea_slice_equal_nocase(text, REA_SLICE_LIT("false")) || rea_slice_equal_nocase(text, REA_SLICE_LIT("off"));
 
 	(void)field;
 	if (!off && node->kind != REA__MAPPING)
-		return rea__refuse_value(reader, node, "off, or a mapping such as {enabled: true, failure-rate-threshold: 50}", "");
+		return rea__refuse_value(
+		    reader, node, "off, or a mapping such as {enabled: true, failure-rate-threshold: 50}", "");
 	memcpy(ret_value, &rea__policy_default_values()->breaker, sizeof(struct rea_breaker_policy));
 	return off ? 0 : rea__block_read(reader, node, &rea__breaker_block, ret_value, NULL);
 }
@@ -338,44 +368,69 @@ static const struct rea__type type_breaker = {read_breaker, format_breaker};
 
 #define POLICY(member) offsetof(struct rea_policy, member)
 
-static const struct rea__choice never_sent_choices[] = {{"strict", REA_NEVER_SENT_STRICT}, {"allow", REA_NEVER_SENT_ALLOW}, {NULL, 0}};
-static const struct rea__choice all_tried_choices[] = {{"stop", REA_ALL_TRIED_STOP}, {"cycle", REA_ALL_TRIED_CYCLE}, {NULL, 0}};
+static const struct rea__choice never_sent_choices[] = {
+    {"strict", REA_NEVER_SENT_STRICT}, {"allow", REA_NEVER_SENT_ALLOW}, {NULL, 0}};
+static const struct rea__choice all_tried_choices[] = {
+    {"stop", REA_ALL_TRIED_STOP}, {"cycle", REA_ALL_TRIED_CYCLE}, {NULL, 0}};
 static const struct rea__choice mode_choices[] = {{"enforce", REA_MODE_ENFORCE}, {"observe", REA_MODE_OBSERVE}, {NULL, 0}};
 
 /* Bounds that depend on other keys, or on the profile, are rea_policy_validate's. */
 static const struct rea__field policy_fields[REA__POLICY_FIELDS] = {
-	[REA_POLICY_ENABLED] = {.name = "enabled", .type = &rea__type_bool, .offset = POLICY(enabled)},
-	[REA_POLICY_MAX_RETRY_SAME_INSTANCE] = {.name = "max-retry-same-instance", .type = &rea__type_u32,
-	    .offset = POLICY(max_retry_same_instance), .max = REA_ATTEMPTS_MAX - 1, .note = "a call makes at most 10 attempts in all"},
-	[REA_POLICY_MAX_RETRY_NEXT_INSTANCE] = {.name = "max-retry-next-instance", .type = &rea__type_u32,
-	    .offset = POLICY(max_retry_next_instance), .max = REA_ATTEMPTS_MAX - 1, .note = "a call makes at most 10 attempts in all"},
-	[REA_POLICY_MIN_BACKOFF] = {.name = "min-backoff-ms", .type = &rea__type_ms, .offset = POLICY(min_backoff_ns), .max = HOUR_MS},
-	[REA_POLICY_MAX_BACKOFF] = {.name = "max-backoff-ms", .type = &rea__type_ms, .offset = POLICY(max_backoff_ns), .max = HOUR_MS},
-	[REA_POLICY_BACKOFF_MULTIPLIER] = {.name = "backoff-multiplier", .type = &rea__type_double, .offset = POLICY(backoff_multiplier),
-	    .min = 1, .max = 1000},
-	[REA_POLICY_JITTER] = {.name = "jitter", .type = &rea__type_double, .offset = POLICY(jitter), .max = 1, .above_min = true,
-	    .note = "it is a share of the wait, and cannot be turned off"},
-	[REA_POLICY_ATTEMPT_TIMEOUT] = {.name = "attempt-timeout-ms", .type = &rea__type_ms, .offset = POLICY(attempt_timeout_ns),
-	    .min = 1, .max = HOUR_MS},
-	[REA_POLICY_DEADLINE] = {.name = "deadline-ms", .type = &rea__type_ms, .offset = POLICY(deadline_ns), .min = 1, .max = HOUR_MS},
-	[REA_POLICY_RETRY_ON] = {.name = "retry-on", .type = &type_retry_on, .offset = POLICY(retry_on)},
-	[REA_POLICY_NEVER_SENT] = {.name = "never-sent", .type = &rea__type_choice, .offset = POLICY(never_sent), .choices = never_sent_choices},
-	[REA_POLICY_WHEN_ALL_TRIED] = {.name = "when-all-tried", .type = &rea__type_choice, .offset = POLICY(when_all_tried),
-	    .choices = all_tried_choices},
-	[REA_POLICY_MODE] = {.name = "mode", .type = &rea__type_choice, .offset = POLICY(mode), .choices = mode_choices},
-	[REA_POLICY_CLASSIFY] = {.name = "classify", .type = &type_classify},
-	[REA_POLICY_BUDGET] = {.name = "budget", .type = &type_budget, .offset = POLICY(budget)},
-	[REA_POLICY_BREAKER] = {.name = "breaker", .type = &type_breaker, .offset = POLICY(breaker)},
-	[REA_POLICY_CHAIN_STOP] = {.name = "chain-stop", .type = &rea__type_bool, .offset = POLICY(chain_stop)},
-	[REA_POLICY_REPLAY_LIMIT] = {.name = "replay-limit-bytes", .type = &rea__type_u32, .offset = POLICY(replay_limit_bytes),
-	    .max = REA_POLICY_REPLAY_BYTES_MAX},
-	[REA__FIELD_PROFILE] = {.name = "profile", .type = &rea__type_node, .offset = offsetof(struct rea__policy_reading, profile)},
-	[REA__FIELD_SERVICE_CONFIGS] = {.name = "service-configs", .type = &rea__type_node,
-	    .offset = offsetof(struct rea__policy_reading, service_configs)},
-	[REA__FIELD_METHOD_CONFIGS] = {.name = "method-configs", .type = &rea__type_node,
-	    .offset = offsetof(struct rea__policy_reading, method_configs)},
+    [REA_POLICY_ENABLED] = {.name = "enabled", .type = &rea__type_bool, .offset = POLICY(enabled)},
+    [REA_POLICY_MAX_RETRY_SAME_INSTANCE] = {.name = "max-retry-same-instance",
+	.type = &rea__type_u32,
+	.offset = POLICY(max_retry_same_instance),
+	.max = REA_ATTEMPTS_MAX - 1,
+	.note = "a call makes at most 10 attempts in all"},
+    [REA_POLICY_MAX_RETRY_NEXT_INSTANCE] = {.name = "max-retry-next-instance",
+	.type = &rea__type_u32,
+	.offset = POLICY(max_retry_next_instance),
+	.max = REA_ATTEMPTS_MAX - 1,
+	.note = "a call makes at most 10 attempts in all"},
+    [REA_POLICY_MIN_BACKOFF] = {.name = "min-backoff-ms", .type = &rea__type_ms, .offset = POLICY(min_backoff_ns), .max = HOUR_MS},
+    [REA_POLICY_MAX_BACKOFF] = {.name = "max-backoff-ms", .type = &rea__type_ms, .offset = POLICY(max_backoff_ns), .max = HOUR_MS},
+    [REA_POLICY_BACKOFF_MULTIPLIER] = {.name = "backoff-multiplier",
+	.type = &rea__type_double,
+	.offset = POLICY(backoff_multiplier),
+	.min = 1,
+	.max = 1000},
+    [REA_POLICY_JITTER] = {.name = "jitter",
+	.type = &rea__type_double,
+	.offset = POLICY(jitter),
+	.max = 1,
+	.above_min = true,
+	.note = "it is a share of the wait, and cannot be turned off"},
+    [REA_POLICY_ATTEMPT_TIMEOUT] = {.name = "attempt-timeout-ms",
+	.type = &rea__type_ms,
+	.offset = POLICY(attempt_timeout_ns),
+	.min = 1,
+	.max = HOUR_MS},
+    [REA_POLICY_DEADLINE] = {.name = "deadline-ms", .type = &rea__type_ms, .offset = POLICY(deadline_ns), .min = 1, .max = HOUR_MS},
+    [REA_POLICY_RETRY_ON] = {.name = "retry-on", .type = &type_retry_on, .offset = POLICY(retry_on)},
+    [REA_POLICY_NEVER_SENT] = {.name = "never-sent", .type = &rea__type_choice, .offset = POLICY(never_sent), .choices = never_sent_choices},
+    [REA_POLICY_WHEN_ALL_TRIED] = {.name = "when-all-tried",
+	.type = &rea__type_choice,
+	.offset = POLICY(when_all_tried),
+	.choices = all_tried_choices},
+    [REA_POLICY_MODE] = {.name = "mode", .type = &rea__type_choice, .offset = POLICY(mode), .choices = mode_choices},
+    [REA_POLICY_CLASSIFY] = {.name = "classify", .type = &type_classify},
+    [REA_POLICY_BUDGET] = {.name = "budget", .type = &type_budget, .offset = POLICY(budget)},
+    [REA_POLICY_BREAKER] = {.name = "breaker", .type = &type_breaker, .offset = POLICY(breaker)},
+    [REA_POLICY_CHAIN_STOP] = {.name = "chain-stop", .type = &rea__type_bool, .offset = POLICY(chain_stop)},
+    [REA_POLICY_REPLAY_LIMIT] = {.name = "replay-limit-bytes",
+	.type = &rea__type_u32,
+	.offset = POLICY(replay_limit_bytes),
+	.max = REA_POLICY_REPLAY_BYTES_MAX},
+    [REA__FIELD_PROFILE] = {.name = "profile", .type = &rea__type_node, .offset = offsetof(struct rea__policy_reading, profile)},
+    [REA__FIELD_SERVICE_CONFIGS] = {.name = "service-configs",
+	.type = &rea__type_node,
+	.offset = offsetof(struct rea__policy_reading, service_configs)},
+    [REA__FIELD_METHOD_CONFIGS] = {.name = "method-configs",
+	.type = &rea__type_node,
+	.offset = offsetof(struct rea__policy_reading, method_configs)},
 };
 const struct rea__block rea__policy_block = {"a retry policy", policy_fields, REA__POLICY_FIELDS, REA__NO_LINES};
 
-_Static_assert(REA_POLICY_JITTER_KIND == REA_POLICY_KEY_COUNT - 1, "the jitter kind is the last key, and the one that no document writes");
+_Static_assert(REA_POLICY_JITTER_KIND == REA_POLICY_KEY_COUNT - 1,
+    "the jitter kind is the last key, and the one that no document writes");
 _Static_assert(REA__POLICY_FIELDS <= REA__BLOCK_FIELDS_MAX, "room for every key of a policy");

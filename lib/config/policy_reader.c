@@ -1,8 +1,8 @@
 /*
  * The `retry` block: layers, and what they come to.
  *
- * Every effective policy of a document is made and checked here, so that nothing can be wrong when a call asks for it. Levels are checked from the
- * top down: whoever is refused is the level that made the combination wrong.
+ * Every effective policy of a document is made and checked here, so that nothing can be wrong when a call asks for
+ * it. Levels are checked from the top down: whoever is refused is the level that made the combination wrong.
  */
 #include "config/snapshot.h"
 
@@ -15,14 +15,16 @@
 static int check_place(struct rea__reader *reader, const struct rea__policy_reading *reading, enum rea__place place)
 {
 	if (reading->service_configs != NULL && place != REA__PLACE_GLOBAL)
-		return rea__refuse_key(reader, reading->service_configs, "service-configs stands directly under `retry`, and nowhere else");
+		return rea__refuse_key(reader, reading->service_configs,
+		    "service-configs stands directly under `retry`, and nowhere else");
 	if (reading->method_configs != NULL && place != REA__PLACE_SERVICE)
-		return rea__refuse_key(reader, reading->method_configs, "method-configs stands under service-configs.<service>, and nowhere else");
+		return rea__refuse_key(reader, reading->method_configs,
+		    "method-configs stands under service-configs.<service>, and nowhere else");
 	return 0;
 }
 
-int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place, struct rea__policy_reading *ret_reading,
-    uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX])
+int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place,
+    struct rea__policy_reading *ret_reading, uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX])
 {
 	int error;
 
@@ -67,7 +69,8 @@ uint32_t rea__lines_of_profile(const uint32_t *lines, uint32_t set)
 
 /* ------------------------------------------------------------------ stacks of layers */
 
-static void push_profile(struct rea__stack *stack, enum rea__place place, const struct rea__profile *profile, uint32_t profile_line)
+static void push_profile(
+    struct rea__stack *stack, enum rea__place place, const struct rea__profile *profile, uint32_t profile_line)
 {
 	const struct rea__profile *chain[REA__PROFILE_DEPTH_MAX];
 	size_t depth = 0;
@@ -179,7 +182,8 @@ static enum rea_policy_key key_called(const char *name)
 	return REA_POLICY_JITTER_KIND;
 }
 
-/* Where the innermost level brought the fault in: at the key itself, at one that it is weighed against, or at the profile. */
+/* Where the innermost level brought the fault in: at the key itself, at one that it is weighed against, or at the
+ * profile. */
 static const struct rea__node *place_of_fault(const struct open_level *open, enum rea_policy_key key)
 {
 	uint32_t involved = involved_keys(key);
@@ -195,10 +199,12 @@ static const struct rea__node *place_of_fault(const struct open_level *open, enu
 /* Full jitter takes no ratio. One that was set below the profile, for others, is no fault. */
 static bool sets_jitter_over_full(const struct rea__stack *stack, const struct rea_policy *policy)
 {
-	return policy->jitter_kind == REA_JITTER_FULL && height_of(stack, REA_POLICY_JITTER) > height_of(stack, REA_POLICY_JITTER_KIND);
+	return policy->jitter_kind == REA_JITTER_FULL &&
+	       height_of(stack, REA_POLICY_JITTER) > height_of(stack, REA_POLICY_JITTER_KIND);
 }
 
-static int check_policy(struct work *work, const struct open_level *open, const struct rea__stack *stack, const struct rea_policy *policy)
+static int check_policy(
+    struct work *work, const struct open_level *open, const struct rea__stack *stack, const struct rea_policy *policy)
 {
 	struct rea_error_info wrong;
 
@@ -252,7 +258,8 @@ static int number_layer(struct work *work, struct rea__layer *layer)
 		work->numbered_max = max;
 	}
 	work->numbered[work->numbered_len] = layer;
-	return rea_map_insert(&work->layers, rea_slice_make((const char *)&layer->key, sizeof(layer->key)), (uint32_t)work->numbered_len++);
+	return rea_map_insert(&work->layers, rea_slice_make((const char *)&layer->key, sizeof(layer->key)),
+	    (uint32_t)work->numbered_len++);
 }
 
 /* The one object for these keys. */
@@ -274,7 +281,8 @@ static int share_layer(struct work *work, const struct rea__layer_key *key, stru
 }
 
 /* Read one level and make its policy. ret_reading tells where the levels below it are. */
-static int read_level(struct work *work, struct open_level *open, struct rea__policy_reading *ret_reading, const struct rea_policy **ret_policy)
+static int read_level(struct work *work, struct open_level *open, struct rea__policy_reading *ret_reading,
+    const struct rea_policy **ret_policy)
 {
 	struct rea__layer_key key;
 	int error;
@@ -304,11 +312,12 @@ static int check_declared(struct work *work, const struct rea__node *node, const
 	rea__suggest_init(&suggest, rea__node_text(node->key));
 	for (size_t i = 0; i < rea_contract_count(contract); i++)
 		rea__suggest_offer(&suggest, rea_contract_operation(contract, i)->key);
-	return rea__refuse_key(work->reader, node, "the contract of this service declares no method %s%s", rea__quote(rea__node_text(node->key), quote),
-	    rea__suggest_text(&suggest, hint));
+	return rea__refuse_key(work->reader, node, "the contract of this service declares no method %s%s",
+	    rea__quote(rea__node_text(node->key), quote), rea__suggest_text(&suggest, hint));
 }
 
-static int read_method(struct work *work, const struct rea__node *node, const struct open_level *service, struct rea__method_config *method)
+static int read_method(struct work *work, const struct rea__node *node, const struct open_level *service,
+    struct rea__method_config *method)
 {
 	struct open_level open = {.place = REA__PLACE_METHOD, .level = &method->level, .node = node, .above = service};
 	struct rea__policy_reading reading;
@@ -318,8 +327,8 @@ static int read_method(struct work *work, const struct rea__node *node, const st
 	return error ? error : read_level(work, &open, &reading, &method->policy);
 }
 
-static int read_methods(struct work *work, const struct rea__node *node, const struct open_level *above, const struct rea_contract *contract,
-    struct rea__service_config *service)
+static int read_methods(struct work *work, const struct rea__node *node, const struct open_level *above,
+    const struct rea_contract *contract, struct rea__service_config *service)
 {
 	const struct rea__node *child;
 	int error = rea__expect_mapping(work->reader, node, &child);
@@ -336,13 +345,14 @@ static int read_methods(struct work *work, const struct rea__node *node, const s
 		if (error == 0)
 			error = read_method(work, child, above, method);
 		if (error == 0)
-			error = rea_map_insert(&service->by_key, rea_slice_of(method->key), (uint32_t)service->methods_len++);
+			error =
+			    rea_map_insert(&service->by_key, rea_slice_of(method->key), (uint32_t)service->methods_len++);
 	}
 	return error;
 }
 
-static int read_service(struct work *work, const struct rea__node *node, const struct open_level *global, bool knows_contracts,
-    struct rea__service_config *service)
+static int read_service(struct work *work, const struct rea__node *node, const struct open_level *global,
+    bool knows_contracts, struct rea__service_config *service)
 {
 	struct open_level open = {.place = REA__PLACE_SERVICE, .level = &service->level, .node = node, .above = global};
 	const struct rea_config_service *served = rea_config_find_service(work->config, node->key->text, node->key->length);
@@ -354,7 +364,8 @@ static int read_service(struct work *work, const struct rea__node *node, const s
 	if (error == 0)
 		error = read_level(work, &open, &reading, &service->policy);
 	if (error == 0 && reading.method_configs != NULL)
-		error = read_methods(work, reading.method_configs, &open, knows_contracts && served ? served->contract : NULL, service);
+		error = read_methods(
+		    work, reading.method_configs, &open, knows_contracts && served ? served->contract : NULL, service);
 	return error;
 }
 
@@ -374,15 +385,17 @@ static int read_services(struct work *work, const struct rea__node *node, const 
 
 		error = read_service(work, child, global, knows_contracts, service);
 		if (error == 0)
-			error = rea_map_insert(&retry->by_name, rea_slice_of(service->name), (uint32_t)(service - retry->services));
+			error = rea_map_insert(
+			    &retry->by_name, rea_slice_of(service->name), (uint32_t)(service - retry->services));
 	}
 	return error;
 }
 
-int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
-    struct rea__retry *ret_retry)
+int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
+    bool knows_contracts, struct rea__retry *ret_retry)
 {
-	struct work work = {.reader = reader, .config = config, .retry = ret_retry, .layers = {.alloc = reader->arena->alloc}};
+	struct work work = {
+	    .reader = reader, .config = config, .retry = ret_retry, .layers = {.alloc = reader->arena->alloc}};
 	struct open_level global = {.place = REA__PLACE_GLOBAL, .level = &ret_retry->global, .node = node};
 	struct rea__policy_reading reading;
 	int error;

@@ -29,18 +29,20 @@ int rea__profile_find(struct rea__reader *reader, const struct rea__node *node, 
 	rea__suggest_init(&suggest, name);
 	for (size_t i = 0; i < config->profiles_len; i++)
 		rea__suggest_offer(&suggest, config->profiles[i].name);
-	return rea__refuse(reader, node, "there is no profile %s%s", rea__quote(name, quote), rea__suggest_text(&suggest, hint));
+	return rea__refuse(
+	    reader, node, "there is no profile %s%s", rea__quote(name, quote), rea__suggest_text(&suggest, hint));
 }
 
 static void add_built_in(struct rea_config *config)
 {
 	for (size_t i = 0; i < BUILT_IN; i++)
-		config->profiles[config->profiles_len++] =
-		    (struct rea__profile){.name = built_in[i], .keys = rea_policy_profile(built_in[i], strlen(built_in[i]))};
+		config->profiles[config->profiles_len++] = (struct rea__profile){
+		    .name = built_in[i], .keys = rea_policy_profile(built_in[i], strlen(built_in[i]))};
 }
 
 /* Its keys; its base is found when all profiles have a name. */
-static int read_profile(struct rea__reader *reader, const struct rea__node *node, struct rea__profile *profile, const struct rea__node **ret_base)
+static int read_profile(struct rea__reader *reader, const struct rea__node *node, struct rea__profile *profile,
+    const struct rea__node **ret_base)
 {
 	struct rea_policy_layer *keys = rea_arena_alloc(reader->arena, sizeof(*keys));
 	const struct rea__node *seen[REA__BLOCK_FIELDS_MAX];
@@ -60,7 +62,8 @@ static int read_profile(struct rea__reader *reader, const struct rea__node *node
 	return error ? error : rea__lines_new(reader, keys->set, seen, &profile->lines);
 }
 
-static int find_base(struct rea__reader *reader, const struct rea__node *base, const struct rea_config *config, struct rea__profile *profile)
+static int find_base(struct rea__reader *reader, const struct rea__node *base, const struct rea_config *config,
+    struct rea__profile *profile)
 {
 	const struct rea__profile *below;
 	int error = rea__profile_find(reader, base, config, &profile->base);
@@ -70,7 +73,8 @@ static int find_base(struct rea__reader *reader, const struct rea__node *base, c
 		if (below == profile)
 			return rea__refuse(reader, base, "the profile %s is based on itself", profile->name);
 		if (depth == REA__PROFILE_DEPTH_MAX)
-			return rea__refuse(reader, base, "more than %d profiles are based on one another", REA__PROFILE_DEPTH_MAX);
+			return rea__refuse(
+			    reader, base, "more than %d profiles are based on one another", REA__PROFILE_DEPTH_MAX);
 	}
 	return error;
 }
@@ -95,8 +99,11 @@ int rea__profiles_read(struct rea__reader *reader, const struct rea__node *node,
 		if (child->key->length == 0)
 			return rea__refuse_key(reader, child, "a profile needs a name");
 		if (rea_policy_profile(child->key->text, child->key->length) != NULL)
-			return rea__refuse_key(reader, child, "%s is built in and cannot be changed: give yours another name and, if it should begin there, "
-			    "`profile: %s`", child->key->text, child->key->text);
+			return rea__refuse_key(reader, child,
+			    "%s is built in and cannot be changed: give yours another name and, if it should begin "
+			    "there, "
+			    "`profile: %s`",
+			    child->key->text, child->key->text);
 		error = read_profile(reader, child, profile, &bases[config->profiles_len]);
 		config->profiles_len++;
 	}

@@ -44,7 +44,8 @@ int rea__expect_mapping(struct rea__reader *reader, const struct rea__node *node
 	return 0;
 }
 
-int rea__expect_sequence(struct rea__reader *reader, const struct rea__node *node, const char *expected, const struct rea__node **ret_first)
+int rea__expect_sequence(
+    struct rea__reader *reader, const struct rea__node *node, const char *expected, const struct rea__node **ret_first)
 {
 	if (node->kind != REA__SEQUENCE)
 		return rea__refuse_value(reader, node, expected, "");
@@ -97,8 +98,8 @@ static int refuse_unknown(struct rea__reader *reader, const struct rea__node *no
 	rea__suggest_init(&suggest, rea__node_text(node->key));
 	for (size_t i = 0; i < block->fields_len; i++)
 		rea__suggest_offer(&suggest, block->fields[i].name);
-	return rea__refuse_key(reader, node, "%s has no key %s%s", block->name, rea__quote(rea__node_text(node->key), quote),
-	    rea__suggest_text(&suggest, hint));
+	return rea__refuse_key(reader, node, "%s has no key %s%s", block->name,
+	    rea__quote(rea__node_text(node->key), quote), rea__suggest_text(&suggest, hint));
 }
 
 int rea__block_read(struct rea__reader *reader, const struct rea__node *node, const struct rea__block *block, void *out,
@@ -116,7 +117,8 @@ int rea__block_read(struct rea__reader *reader, const struct rea__node *node, co
 			return refuse_unknown(reader, child, block);
 		index = (size_t)(field - block->fields);
 		if (seen[index] != NULL)
-			return rea__refuse_key(reader, child, "%s stands here a second time; the first is on line %u", field->name, seen[index]->key->line);
+			return rea__refuse_key(reader, child, "%s stands here a second time; the first is on line %u",
+			    field->name, seen[index]->key->line);
 		seen[index] = child;
 		if (reader->lines != NULL && block->lines_at != REA__NO_LINES)
 			reader->lines[block->lines_at + index] = child->key->line;
@@ -153,9 +155,18 @@ static int read_bool(struct rea__reader *reader, const struct rea__node *node, c
 		const char *hint; /* NULL = is a bool as it stands */
 		bool value;
 	} words[] = {
-		{"true", NULL, true}, {"True", NULL, true}, {"TRUE", NULL, true}, {"false", NULL, false}, {"False", NULL, false}, {"FALSE", NULL, false},
-		{"yes", "; did you mean true?", true}, {"on", "; did you mean true?", true}, {"1", "; did you mean true?", true},
-		{"no", "; did you mean false?", false}, {"off", "; did you mean false?", false}, {"0", "; did you mean false?", false},
+	    {"true", NULL, true},
+	    {"True", NULL, true},
+	    {"TRUE", NULL, true},
+	    {"false", NULL, false},
+	    {"False", NULL, false},
+	    {"FALSE", NULL, false},
+	    {"yes", "; did you mean true?", true},
+	    {"on", "; did you mean true?", true},
+	    {"1", "; did you mean true?", true},
+	    {"no", "; did you mean false?", false},
+	    {"off", "; did you mean false?", false},
+	    {"0", "; did you mean false?", false},
 	};
 	struct rea_slice text;
 	int error = rea__expect_text(reader, node, "true or false", &text);
@@ -182,7 +193,8 @@ static void format_bool(const struct rea__field *field, const void *value, struc
 
 const struct rea__type rea__type_bool = {read_bool, format_bool};
 
-static int refuse_number(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, const char *kind, const char *hint)
+static int refuse_number(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field,
+    const char *kind, const char *hint)
 {
 	char expected[128], both[REA__SUGGEST_SIZE + 128];
 	struct rea_format text;
@@ -213,14 +225,18 @@ static const char *guess_unit(struct rea_slice text, char buffer[REA__SUGGEST_SI
 	while (digits < text.length && text.data[digits] >= '0' && text.data[digits] <= '9')
 		digits++;
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (rea_slice_equal_nocase(rea_slice_make(text.data + digits, text.length - digits), rea_slice_of(units[i].unit)) &&
+		if (rea_slice_equal_nocase(
+			rea_slice_make(text.data + digits, text.length - digits), rea_slice_of(units[i].unit)) &&
 		    rea_slice_to_u64(rea_slice_make(text.data, digits), &value) && value < UINT32_MAX)
-			snprintf(buffer, REA__SUGGEST_SIZE, "; did you mean %llu?", (unsigned long long)(value * units[i].ms));
+			snprintf(buffer, REA__SUGGEST_SIZE, "; did you mean %llu?",
+			    (unsigned long long)(value * units[i].ms));
 	return buffer;
 }
 
-/* A whole number within the field's bounds. Leading zeros are refused: YAML 1.1 reads them as octal, YAML 1.2 does not. */
-static int read_whole(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, bool time, uint64_t *ret_value)
+/* A whole number within the field's bounds. Leading zeros are refused: YAML 1.1 reads them as octal, YAML 1.2 does
+ * not. */
+static int read_whole(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field,
+    bool time, uint64_t *ret_value)
 {
 	struct rea_slice text;
 	char hint[REA__SUGGEST_SIZE] = "";
@@ -452,7 +468,8 @@ bool rea__is_host_port(struct rea_slice text)
 	return split_port(text, &host, &port) && port > 0 && rea__is_host(host);
 }
 
-static int read_address(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_address(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	static const char expected[] = "an address and a port such as 127.0.0.1:7070 or [::1]:7070";
 	struct rea_slice text, host = {NULL, 0};
@@ -464,8 +481,8 @@ static int read_address(struct rea__reader *reader, const struct rea__node *node
 		return error;
 	if (!split_port(text, &host, &port) || !is_numeric(host))
 		return rea__refuse_value(reader, node, expected,
-		    rea_slice_equal_nocase(text, REA_SLICE_LIT("localhost")) || (text.length > 10 && memcmp(text.data, "localhost:", 10) == 0)
-			? "; names are not resolved here: did you mean 127.0.0.1?"
+		    rea_slice_equal(host, REA_SLICE_LIT("localhost"))
+			? "; names are not looked up here: did you mean 127.0.0.1?"
 			: "");
 	return rea__copy_text(reader, text, ret_value);
 }

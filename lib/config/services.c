@@ -19,7 +19,8 @@ static bool is_authority(struct rea_slice text)
 	return rea__is_host(text) || rea__is_host_port(text);
 }
 
-static int read_authority(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_authority(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	struct rea_slice text;
 	int error = rea__expect_text(reader, node, HOST_EXPECTED, &text);
@@ -27,12 +28,14 @@ static int read_authority(struct rea__reader *reader, const struct rea__node *no
 	(void)field;
 	if (error != 0)
 		return error;
-	return is_authority(text) ? rea__copy_text(reader, text, ret_value) : rea__refuse_value(reader, node, HOST_EXPECTED, "");
+	return is_authority(text) ? rea__copy_text(reader, text, ret_value)
+				  : rea__refuse_value(reader, node, HOST_EXPECTED, "");
 }
 
 static const struct rea__type type_authority = {read_authority, rea__format_text};
 
-static int read_instance_address(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_instance_address(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	static const char expected[] = "an address and a port such as 127.0.0.1:9001, [::1]:9001 or users-1:9001";
 	struct rea_slice text;
@@ -41,15 +44,16 @@ static int read_instance_address(struct rea__reader *reader, const struct rea__n
 	(void)field;
 	if (error != 0)
 		return error;
-	return rea__is_host_port(text) ? rea__copy_text(reader, text, ret_value) : rea__refuse_value(reader, node, expected, "");
+	return rea__is_host_port(text) ? rea__copy_text(reader, text, ret_value)
+				       : rea__refuse_value(reader, node, expected, "");
 }
 
 static const struct rea__type type_instance_address = {read_instance_address, rea__format_text};
 
 static const struct rea__field instance_fields[] = {
-	{.name = "address", .type = &type_instance_address, .offset = offsetof(struct rea_config_instance, address)},
-	{.name = "weight", .type = &rea__type_u32, .offset = offsetof(struct rea_config_instance, weight), .min = 1, .max = 1000},
-	{.name = "host", .type = &type_authority, .offset = offsetof(struct rea_config_instance, host)},
+    {.name = "address", .type = &type_instance_address, .offset = offsetof(struct rea_config_instance, address)},
+    {.name = "weight", .type = &rea__type_u32, .offset = offsetof(struct rea_config_instance, weight), .min = 1, .max = 1000},
+    {.name = "host", .type = &type_authority, .offset = offsetof(struct rea_config_instance, host)},
 };
 const struct rea__block rea__instance_block = {"an instance", FIELDS(instance_fields), REA__NO_LINES};
 
@@ -66,7 +70,8 @@ static int read_instance(struct rea__reader *reader, const struct rea__node *nod
 }
 
 /* The same address twice would count as one instance that has failed already. */
-static int check_distinct(struct rea__reader *reader, const struct rea__node *first, const struct rea_config_instance *instances, size_t count)
+static int check_distinct(struct rea__reader *reader, const struct rea__node *first,
+    const struct rea_config_instance *instances, size_t count)
 {
 	struct rea_map seen = {.alloc = reader->arena->alloc};
 	const struct rea__node *node = first;
@@ -77,7 +82,8 @@ static int check_distinct(struct rea__reader *reader, const struct rea__node *fi
 		struct rea_slice address = rea_slice_of(instances[i].address);
 
 		if (rea_map_find(&seen, address, &line))
-			error = rea__refuse(reader, node, "the instance %s is listed twice; the first is on line %u", instances[i].address, line);
+			error = rea__refuse(reader, node, "the instance %s is listed twice; the first is on line %u",
+			    instances[i].address, line);
 		else
 			error = rea_map_insert(&seen, address, instances[i].line);
 	}
@@ -118,8 +124,8 @@ static struct rea_slice to_lower(struct rea__reader *reader, struct rea_slice te
 }
 
 /* Every name leads to one service. ret_owner: the service that a name leads to already, NULL when all is well. */
-static int add_host(struct rea__reader *reader, struct rea_slice text, struct rea_config *config, const struct rea_config_service *service,
-    const struct rea_config_service **ret_owner)
+static int add_host(struct rea__reader *reader, struct rea_slice text, struct rea_config *config,
+    const struct rea_config_service *service, const struct rea_config_service **ret_owner)
 {
 	struct rea_slice lower = to_lower(reader, text);
 	uint32_t owner;
@@ -134,7 +140,8 @@ static int add_host(struct rea__reader *reader, struct rea_slice text, struct re
 	return 0;
 }
 
-static int read_hosts(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config, struct rea_config_service *service)
+static int read_hosts(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
+    struct rea_config_service *service)
 {
 	const struct rea_config_service *owner = NULL;
 	const struct rea__node *item;
@@ -151,7 +158,8 @@ static int read_hosts(struct rea__reader *reader, const struct rea__node *node, 
 		if (error == 0)
 			error = add_host(reader, rea__node_text(item), config, service, &owner);
 		if (error == 0 && owner != NULL)
-			return rea__refuse(reader, item, "%s already leads to the service %s", hosts[service->hosts_len], owner->name);
+			return rea__refuse(
+			    reader, item, "%s already leads to the service %s", hosts[service->hosts_len], owner->name);
 		service->hosts_len++;
 	}
 	service->hosts = hosts;
@@ -179,7 +187,8 @@ static int add_name(struct rea__reader *reader, const struct rea__node *node, st
 	int error;
 
 	if (!is_service_name(rea__node_text(node->key)))
-		return rea__refuse_key(reader, node, "the name of a service is made of letters, digits, \"-\", \"_\" and \".\", since it stands in paths and in Host");
+		return rea__refuse_key(reader,
+		    node, "the name of a service is made of letters, digits, \"-\", \"_\" and \".\", since it stands in paths and in Host");
 	error = rea__copy_text(reader, rea__node_text(node->key), &service->name);
 	if (error != 0)
 		return error;
@@ -189,7 +198,9 @@ static int add_name(struct rea__reader *reader, const struct rea__node *node, st
 		return rea__nomem(reader);
 	error = add_host(reader, rea__node_text(node->key), config, service, &owner);
 	if (error == 0 && owner != NULL)
-		return rea__refuse_key(reader, node, "the names of services must differ in more than case, since hosts do not; there is already %s", owner->name);
+		return rea__refuse_key(reader, node,
+		    "the names of services must differ in more than case, since hosts do not; there is already %s",
+		    owner->name);
 	return error;
 }
 
@@ -199,14 +210,15 @@ static const struct rea__choice balance_choices[] = {
     {"least-loaded", REA_BALANCE_LEAST_LOADED}, {"listed", REA_BALANCE_LISTED}, {NULL, 0}};
 
 static const struct rea__field service_fields[] = {
-	{.name = "hosts", .type = &rea__type_node, .offset = offsetof(struct service_reading, hosts)},
-	{.name = "host", .type = &type_authority, .offset = offsetof(struct service_reading, host)},
-	{.name = "balance", .type = &rea__type_choice, .offset = offsetof(struct service_reading, balance), .choices = balance_choices},
-	{.name = "instances", .type = &rea__type_node, .offset = offsetof(struct service_reading, instances)},
+    {.name = "hosts", .type = &rea__type_node, .offset = offsetof(struct service_reading, hosts)},
+    {.name = "host", .type = &type_authority, .offset = offsetof(struct service_reading, host)},
+    {.name = "balance", .type = &rea__type_choice, .offset = offsetof(struct service_reading, balance), .choices = balance_choices},
+    {.name = "instances", .type = &rea__type_node, .offset = offsetof(struct service_reading, instances)},
 };
 const struct rea__block rea__service_block = {"a service", FIELDS(service_fields), REA__NO_LINES};
 
-static int read_service(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config, struct rea_config_service *service)
+static int read_service(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
+    struct rea_config_service *service)
 {
 	struct service_reading reading = {.balance = REA_BALANCE_LEAST_LOADED};
 	int error = rea__block_read(reader, node, &rea__service_block, &reading, NULL);

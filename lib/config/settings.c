@@ -78,7 +78,9 @@ static int read_header(struct rea__reader *reader, const struct rea__node *node,
 	(void)field;
 	if (error != 0)
 		return error;
-	return rea__is_token(text.data, text.length) && text.length <= BIZ_ID_HEADER_MAX ? rea__copy_text(reader, text, ret_value) : rea__refuse_value(reader, node, expected, "");
+	return rea__is_token(text.data, text.length) && text.length <= BIZ_ID_HEADER_MAX
+		   ? rea__copy_text(reader, text, ret_value)
+		   : rea__refuse_value(reader, node, expected, "");
 }
 
 static const struct rea__type type_header = {read_header, rea__format_text};
@@ -126,61 +128,68 @@ static const struct rea__type type_power = {read_power, rea__format_u32};
 static const struct rea__choice tunnel_choices[] = {{"refuse", REA_TUNNEL_REFUSE}, {"tunnel", REA_TUNNEL_ALLOW}, {NULL, 0}};
 
 static const struct rea__field http_fields[] = {
-	{.name = "upgrade", .type = &rea__type_choice, .offset = SETTING(upgrade), .choices = tunnel_choices},
-	{.name = "connect", .type = &rea__type_choice, .offset = SETTING(connect), .choices = tunnel_choices},
+    {.name = "upgrade", .type = &rea__type_choice, .offset = SETTING(upgrade), .choices = tunnel_choices},
+    {.name = "connect", .type = &rea__type_choice, .offset = SETTING(connect), .choices = tunnel_choices},
 };
 const struct rea__block rea__http_block = {"http", FIELDS(http_fields), REA__LINES_HTTP};
 
 static const struct rea__field events_fields[] = {
-	{.name = "file", .type = &type_file, .offset = SETTING(events.file)},
-	{.name = "ring", .type = &rea__type_u32, .offset = SETTING(events.ring), .max = 1000000},
-	{.name = "sample-success", .type = &rea__type_double, .offset = SETTING(events.sample_success), .max = 1},
-	{.name = "queue-bytes", .type = &type_power, .offset = SETTING(events.queue_bytes), .min = 4096, .max = 64 << 20},
+    {.name = "file", .type = &type_file, .offset = SETTING(events.file)},
+    {.name = "ring", .type = &rea__type_u32, .offset = SETTING(events.ring), .max = 1000000},
+    {.name = "sample-success", .type = &rea__type_double, .offset = SETTING(events.sample_success), .max = 1},
+    {.name = "queue-bytes", .type = &type_power, .offset = SETTING(events.queue_bytes), .min = 4096, .max = 64 << 20},
 };
 const struct rea__block rea__events_block = {"events", FIELDS(events_fields), REA__LINES_EVENTS};
 
 static const struct rea__field limits_fields[] = {
-	{.name = "concurrent-retries", .type = &rea__type_u32, .offset = SETTING(limits.concurrent_retries), .min = 1, .max = 1000000,
-	    .note = "this limit cannot be turned off"},
-	{.name = "header-bytes", .type = &rea__type_u32, .offset = SETTING(limits.header_bytes), .min = 1024, .max = 1 << 20},
-	{.name = "headers", .type = &rea__type_u32, .offset = SETTING(limits.headers), .min = 8, .max = 1000},
-	{.name = "connections", .type = &rea__type_u32, .offset = SETTING(limits.connections), .min = 1, .max = 1000000},
-	{.name = "upstream-connections", .type = &rea__type_u32, .offset = SETTING(limits.upstream_connections), .min = 1, .max = 1000000},
-	{.name = "upstream-idle", .type = &rea__type_u32, .offset = SETTING(limits.upstream_idle), .max = 1000000},
+    {.name = "concurrent-retries",
+	.type = &rea__type_u32,
+	.offset = SETTING(limits.concurrent_retries),
+	.min = 1,
+	.max = 1000000,
+	.note = "this limit cannot be turned off"},
+    {.name = "header-bytes", .type = &rea__type_u32, .offset = SETTING(limits.header_bytes), .min = 1024, .max = 1 << 20},
+    {.name = "headers", .type = &rea__type_u32, .offset = SETTING(limits.headers), .min = 8, .max = 1000},
+    {.name = "connections", .type = &rea__type_u32, .offset = SETTING(limits.connections), .min = 1, .max = 1000000},
+    {.name = "upstream-connections", .type = &rea__type_u32, .offset = SETTING(limits.upstream_connections), .min = 1, .max = 1000000},
+    {.name = "upstream-idle", .type = &rea__type_u32, .offset = SETTING(limits.upstream_idle), .max = 1000000},
 };
 const struct rea__block rea__limits_block = {"limits", FIELDS(limits_fields), REA__LINES_LIMITS};
 
 #define DAY_MS 86400000
 
 static const struct rea__field timeouts_fields[] = {
-	{.name = "request-head-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.request_head_ms), .min = 1, .max = DAY_MS},
-	{.name = "keep-alive-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.keep_alive_ms), .min = 1, .max = DAY_MS},
-	{.name = "stream-idle-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.stream_idle_ms), .min = 1, .max = DAY_MS},
-	{.name = "upstream-idle-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.upstream_idle_ms), .min = 1, .max = DAY_MS},
-	{.name = "drain-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.drain_ms), .max = DAY_MS},
+    {.name = "request-head-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.request_head_ms), .min = 1, .max = DAY_MS},
+    {.name = "keep-alive-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.keep_alive_ms), .min = 1, .max = DAY_MS},
+    {.name = "stream-idle-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.stream_idle_ms), .min = 1, .max = DAY_MS},
+    {.name = "upstream-idle-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.upstream_idle_ms), .min = 1, .max = DAY_MS},
+    {.name = "drain-ms", .type = &rea__type_u32, .offset = SETTING(timeouts.drain_ms), .max = DAY_MS},
 };
 const struct rea__block rea__timeouts_block = {"timeouts", FIELDS(timeouts_fields), REA__LINES_TIMEOUTS};
 
 static const struct rea__field root_fields[] = {
-	{.name = "listen", .type = &type_listen},
-	{.name = "admin", .type = &rea__type_address, .offset = SETTING(admin)},
-	{.name = "threads", .type = &rea__type_u32, .offset = SETTING(threads), .min = 1, .max = 64},
-	{.name = "biz-id-header", .type = &type_header, .offset = SETTING(biz_id_header)},
-	{.name = "http", .type = &rea__type_block, .block = &rea__http_block},
-	{.name = "events", .type = &rea__type_block, .block = &rea__events_block},
-	{.name = "limits", .type = &rea__type_block, .block = &rea__limits_block},
-	{.name = "timeouts", .type = &rea__type_block, .block = &rea__timeouts_block},
-	{.name = "services", .type = &rea__type_node, .offset = offsetof(struct rea__document, services)},
-	{.name = "contracts", .type = &rea__type_node, .offset = offsetof(struct rea__document, contracts)},
-	{.name = "profiles", .type = &rea__type_node, .offset = offsetof(struct rea__document, profiles)},
-	{.name = "rpc", .type = &rea__type_node, .offset = offsetof(struct rea__document, rpc)},
+    {.name = "listen", .type = &type_listen},
+    {.name = "admin", .type = &rea__type_address, .offset = SETTING(admin)},
+    {.name = "threads", .type = &rea__type_u32, .offset = SETTING(threads), .min = 1, .max = 64},
+    {.name = "biz-id-header", .type = &type_header, .offset = SETTING(biz_id_header)},
+    {.name = "http", .type = &rea__type_block, .block = &rea__http_block},
+    {.name = "events", .type = &rea__type_block, .block = &rea__events_block},
+    {.name = "limits", .type = &rea__type_block, .block = &rea__limits_block},
+    {.name = "timeouts", .type = &rea__type_block, .block = &rea__timeouts_block},
+    {.name = "services", .type = &rea__type_node, .offset = offsetof(struct rea__document, services)},
+    {.name = "contracts", .type = &rea__type_node, .offset = offsetof(struct rea__document, contracts)},
+    {.name = "profiles", .type = &rea__type_node, .offset = offsetof(struct rea__document, profiles)},
+    {.name = "rpc", .type = &rea__type_node, .offset = offsetof(struct rea__document, rpc)},
 };
 const struct rea__block rea__root_block = {"the document", FIELDS(root_fields), REA__LINES_ROOT};
 
 _Static_assert(sizeof(http_fields) / sizeof(http_fields[0]) == REA__LINES_EVENTS - REA__LINES_HTTP, "lines of http");
-_Static_assert(sizeof(events_fields) / sizeof(events_fields[0]) == REA__LINES_LIMITS - REA__LINES_EVENTS, "lines of events");
-_Static_assert(sizeof(limits_fields) / sizeof(limits_fields[0]) == REA__LINES_TIMEOUTS - REA__LINES_LIMITS, "lines of limits");
-_Static_assert(sizeof(timeouts_fields) / sizeof(timeouts_fields[0]) == REA__LINES_COUNT - REA__LINES_TIMEOUTS, "lines of timeouts");
+_Static_assert(
+    sizeof(events_fields) / sizeof(events_fields[0]) == REA__LINES_LIMITS - REA__LINES_EVENTS, "lines of events");
+_Static_assert(
+    sizeof(limits_fields) / sizeof(limits_fields[0]) == REA__LINES_TIMEOUTS - REA__LINES_LIMITS, "lines of limits");
+_Static_assert(sizeof(timeouts_fields) / sizeof(timeouts_fields[0]) == REA__LINES_COUNT - REA__LINES_TIMEOUTS,
+    "lines of timeouts");
 
 static const struct rea__node *child_of(const struct rea__node *node, const char *name)
 {
@@ -218,7 +227,8 @@ int rea__settings_check(struct rea__reader *reader, const struct rea__node *root
 		if (has_free_port(address))
 			continue;
 		if (strcmp(address, settings->admin) == 0)
-			return rea__refuse(reader, admin ? admin : listen_node(listen, i), "%s cannot be both `listen` and `admin`", address);
+			return rea__refuse(reader, admin ? admin : listen_node(listen, i),
+			    "%s cannot be both `listen` and `admin`", address);
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(address, settings->listen[j].address) == 0)
 				return rea__refuse(reader, listen_node(listen, i), "%s stands in this list twice", address);

@@ -1,8 +1,10 @@
 /*
- * What a configuration is made of inside. Everything but the contracts and the tables stands in the snapshot's arena, so it is freed as one.
+ * What a configuration is made of inside. Everything but the contracts and the tables stands in the snapshot's
+ * arena, so it is freed as one.
  *
- * A level (global, a service, a method) is a set of policy keys as the document states them. Levels with equal keys share one struct
- * rea__layer, and equal combinations of layers one policy: a document with ten thousand methods has a handful of both.
+ * A level (global, a service, a method) is a set of policy keys as the document states them. Levels with equal
+ * keys share one struct rea__layer, and equal combinations of layers one policy: a document with ten thousand
+ * methods has a handful of both.
  */
 #ifndef REA_CONFIG_SNAPSHOT_H
 #define REA_CONFIG_SNAPSHOT_H
@@ -28,7 +30,7 @@ enum rea__place { REA__PLACE_PROFILE, REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA
 struct rea__profile {
 	const char *name;
 	const struct rea_policy_layer *keys;
-	const uint32_t *lines;          /* see struct rea__level; NULL = built in */
+	const uint32_t *lines;           /* see struct rea__level; NULL = built in */
 	const struct rea__profile *base; /* stands just below; NULL = none */
 	uint32_t line;
 };
@@ -37,9 +39,9 @@ struct rea__layer {
 	struct rea__layer_key {
 		struct rea_policy_layer keys;
 		const struct rea__profile *profile; /* stands just below; NULL = none */
-	} key;                              /* compared byte by byte: zeroed, then written member by member */
-	const struct rea__layer *parent;    /* the last level above it that this layer was merged with … */
-	const struct rea_policy *policy;    /* … and what came out; NULL = not yet */
+	} key;                                      /* compared byte by byte: zeroed, then written member by member */
+	const struct rea__layer *parent;            /* the last level above it that this layer was merged with … */
+	const struct rea_policy *policy;            /* … and what came out; NULL = not yet */
 };
 
 /* A layer where a document states it. */
@@ -88,20 +90,26 @@ struct rea__policy_reading {
 	const struct rea__node *method_configs;
 };
 /* Fields of rea__policy_block after the keys of REA_POLICY_KEY_MAP that a document can write. */
-enum { REA__FIELD_PROFILE = REA_POLICY_JITTER_KIND, REA__FIELD_SERVICE_CONFIGS, REA__FIELD_METHOD_CONFIGS, REA__POLICY_FIELDS };
+enum {
+	REA__FIELD_PROFILE = REA_POLICY_JITTER_KIND,
+	REA__FIELD_SERVICE_CONFIGS,
+	REA__FIELD_METHOD_CONFIGS,
+	REA__POLICY_FIELDS
+};
 
 /* Read the mapping of one level. ret_set: bits of the keys it states. */
-int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place, struct rea__policy_reading *ret_reading,
-    uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX]);
+int rea__policy_read(struct rea__reader *reader, const struct rea__node *node, enum rea__place place,
+    struct rea__policy_reading *ret_reading, uint32_t *ret_set, const struct rea__node *ret_seen[REA__BLOCK_FIELDS_MAX]);
 /* The lines array of a level. */
 int rea__lines_new(struct rea__reader *reader, uint32_t set, const struct rea__node *const *seen, const uint32_t **ret_lines);
 uint32_t rea__lines_of(const uint32_t *lines, uint32_t set, enum rea_policy_key key);
 uint32_t rea__lines_of_profile(const uint32_t *lines, uint32_t set);
 
-/* Read a `retry` block, from rea.yaml or from a document that holds nothing else: layers, and every effective policy, checked. config: gives the profiles and,
- * with knows_contracts, the contracts that method keys must be found in. ret_retry: zeroed; to be given to rea__retry_fini in any case. */
-int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config, bool knows_contracts,
-    struct rea__retry *ret_retry);
+/* Read a `retry` block, from rea.yaml or from a document that holds nothing else: layers, and every effective
+ * policy, checked. config: gives the profiles and, with knows_contracts, the contracts that method keys must be
+ * found in. ret_retry: zeroed; to be given to rea__retry_fini in any case. */
+int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
+    bool knows_contracts, struct rea__retry *ret_retry);
 void rea__retry_fini(struct rea__retry *retry);
 const struct rea__service_config *rea__retry_service(const struct rea__retry *retry, struct rea_slice name);
 const struct rea__method_config *rea__service_method(const struct rea__service_config *service, struct rea_slice key);
@@ -163,10 +171,10 @@ struct rea_config {
 	uint32_t lines[REA__LINES_COUNT];
 	struct rea_config_service *services;
 	size_t services_len;
-	struct rea_map by_name;           /* of services */
-	struct rea_map by_host;           /* names and hosts in lower case */
-	struct rea_contract **contracts;  /* one per service, owned; NULL = none */
-	struct rea__profile *profiles;    /* the built-in ones first */
+	struct rea_map by_name;          /* of services */
+	struct rea_map by_host;          /* names and hosts in lower case */
+	struct rea_contract **contracts; /* one per service, owned; NULL = none */
+	struct rea__profile *profiles;   /* the built-in ones first */
 	size_t profiles_len;
 	struct rea__retry feign;
 	struct rea__retry grpc;

@@ -5,7 +5,8 @@
 /* Longer names are not compared. */
 #define LENGTH_MAX 96
 
-/* The name as it is compared: case, "-" and "_" make no difference. Returns its length, or SIZE_MAX when it is too long. */
+/* The name as it is compared: case, "-" and "_" make no difference. Returns its length, or SIZE_MAX when it is too
+ * long. */
 static size_t normalize(struct rea_slice name, char ret_text[LENGTH_MAX])
 {
 	size_t length = 0;
@@ -42,7 +43,8 @@ static size_t edit_distance(struct rea_slice a, struct rea_slice b)
 			bool equal = a.data[i - 1] == b.data[j - 1];
 
 			row[j] = least(last[j] + 1, row[j - 1] + 1, last[j - 1] + !equal);
-			if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1] && before[j - 2] + 1 < row[j])
+			if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1] &&
+			    before[j - 2] + 1 < row[j])
 				row[j] = before[j - 2] + 1;
 		}
 		before = last;
@@ -62,7 +64,8 @@ void rea__suggest_init(struct rea__suggest *suggest, struct rea_slice wanted)
 void rea__suggest_offer(struct rea__suggest *suggest, const char *candidate)
 {
 	char wanted[LENGTH_MAX], offered[LENGTH_MAX];
-	size_t wanted_len = normalize(suggest->wanted, wanted), offered_len = normalize(rea_slice_of(candidate), offered), distance;
+	size_t wanted_len = normalize(suggest->wanted, wanted),
+	       offered_len = normalize(rea_slice_of(candidate), offered), distance;
 
 	if (wanted_len == SIZE_MAX || offered_len == SIZE_MAX || wanted_len == 0)
 		return;

@@ -58,8 +58,8 @@ static void write_path(const struct rea__node *node, char *text, size_t size)
 	}
 }
 
-__attribute__((format(printf, 5, 0))) static void fill(struct rea_error_info *info, const char *file, uint32_t line, uint32_t column,
-    const char *format, va_list args)
+__attribute__((format(printf, 5, 0))) static void fill(
+    struct rea_error_info *info, const char *file, uint32_t line, uint32_t column, const char *format, va_list args)
 {
 	memset(info, 0, sizeof(*info));
 	snprintf(info->file, sizeof(info->file), "%s", file ? file : "");
@@ -68,7 +68,8 @@ __attribute__((format(printf, 5, 0))) static void fill(struct rea_error_info *in
 	vsnprintf(info->message, sizeof(info->message), format, args);
 }
 
-int rea__refuse_at(struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
+int rea__refuse_at(
+    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
 {
 	va_list args;
 
@@ -79,7 +80,8 @@ int rea__refuse_at(struct rea_error_info *info, const char *file, int error, con
 	return error;
 }
 
-int rea__refuse_key_at(struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
+int rea__refuse_key_at(
+    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
 {
 	const struct rea__node *place = node->key ? node->key : node;
 	va_list args;
@@ -91,8 +93,8 @@ int rea__refuse_key_at(struct rea_error_info *info, const char *file, int error,
 	return error;
 }
 
-__attribute__((format(printf, 6, 7))) static int refuse_place(struct rea_error_info *info, const char *file, int error, size_t line, size_t column,
-    const char *format, ...)
+__attribute__((format(printf, 6, 7))) static int refuse_place(
+    struct rea_error_info *info, const char *file, int error, size_t line, size_t column, const char *format, ...)
 {
 	va_list args;
 
@@ -116,7 +118,8 @@ bool rea__node_is_null(const struct rea__node *node)
 	if (node->kind != REA__SCALAR || !node->plain)
 		return false;
 	text = rea__node_text(node);
-	return text.length == 0 || rea_slice_equal(text, REA_SLICE_LIT("~")) || rea_slice_equal_nocase(text, REA_SLICE_LIT("null"));
+	return text.length == 0 || rea_slice_equal(text, REA_SLICE_LIT("~")) ||
+	       rea_slice_equal_nocase(text, REA_SLICE_LIT("null"));
 }
 
 struct parse {
@@ -161,12 +164,13 @@ static int refuse_yaml(struct parse *parse)
 	if (yaml->error == YAML_MEMORY_ERROR)
 		return rea__refuse_nomem(parse->info, parse->tree->file);
 	if (yaml->error == YAML_READER_ERROR)
-		return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, yaml->mark.line + 1, yaml->mark.column + 1,
-		    "%s near byte %zu: the document must be UTF-8 text", problem, yaml->problem_offset);
+		return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, yaml->mark.line + 1,
+		    yaml->mark.column + 1, "%s near byte %zu: the document must be UTF-8 text", problem,
+		    yaml->problem_offset);
 	if (has_tab_at(parse, &yaml->problem_mark))
 		problem = "a tab where YAML expects spaces: indent with spaces";
-	return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, yaml->problem_mark.line + 1, yaml->problem_mark.column + 1, "%s%s%s",
-	    yaml->context ? yaml->context : "", yaml->context ? ": " : "", problem);
+	return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, yaml->problem_mark.line + 1,
+	    yaml->problem_mark.column + 1, "%s%s%s", yaml->context ? yaml->context : "", yaml->context ? ": " : "", problem);
 }
 
 static int new_node(struct parse *parse, const yaml_event_t *event, enum rea__node_kind kind, struct rea__node **ret_node)
@@ -216,7 +220,8 @@ static int on_scalar(struct parse *parse, const yaml_event_t *event)
 	int error;
 
 	if (event->data.scalar.tag != NULL)
-		return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark, "tags (!...) are not supported: write the plain value");
+		return refuse_mark(
+		    parse, REA_ERR_SYNTAX, &event->start_mark, "tags (!...) are not supported: write the plain value");
 	if (memchr(text.data, '\0', text.length) != NULL)
 		return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark, "the text holds a NUL character");
 	error = new_node(parse, event, REA__SCALAR, &node);
@@ -240,11 +245,14 @@ static int on_open(struct parse *parse, const yaml_event_t *event, enum rea__nod
 	int error;
 
 	if (tag != NULL)
-		return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark, "tags (!...) are not supported: write the plain value");
+		return refuse_mark(
+		    parse, REA_ERR_SYNTAX, &event->start_mark, "tags (!...) are not supported: write the plain value");
 	if (awaits_key(parse))
-		return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark, "a key must be a single word or text, not a list or a mapping");
+		return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark,
+		    "a key must be a single word or text, not a list or a mapping");
 	if (parse->depth == REA__YAML_DEPTH_MAX)
-		return refuse_mark(parse, REA_ERR_LIMIT, &event->start_mark, "the document is nested more than 64 levels deep");
+		return refuse_mark(
+		    parse, REA_ERR_LIMIT, &event->start_mark, "the document is nested more than 64 levels deep");
 	error = new_node(parse, event, kind, &node);
 	if (error != 0)
 		return error;
@@ -259,7 +267,8 @@ static int refuse_double(struct parse *parse, const struct rea__node *node, uint
 {
 	char quote[REA__QUOTE_SIZE];
 
-	return rea__refuse_key_at(parse->info, parse->tree->file, REA_ERR_INVALID, node, "the key %s stands here a second time; the first is on line %u",
+	return rea__refuse_key_at(parse->info, parse->tree->file, REA_ERR_INVALID, node,
+	    "the key %s stands here a second time; the first is on line %u",
 	    rea__quote(rea__node_text(node->key), quote), first_line);
 }
 
@@ -305,8 +314,9 @@ static int on_alias(struct parse *parse, const yaml_event_t *event)
 {
 	char quote[REA__QUOTE_SIZE];
 
-	return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, event->start_mark.line + 1, event->start_mark.column + 1,
-	    "aliases are not supported: write the value of %s out, or use a profile", rea__quote(rea_slice_of((const char *)event->data.alias.anchor), quote));
+	return refuse_place(parse->info, parse->tree->file, REA_ERR_SYNTAX, event->start_mark.line + 1,
+	    event->start_mark.column + 1, "aliases are not supported: write the value of %s out, or use a profile",
+	    rea__quote(rea_slice_of((const char *)event->data.alias.anchor), quote));
 }
 
 static int on_event(struct parse *parse, const yaml_event_t *event)
@@ -325,7 +335,8 @@ static int on_event(struct parse *parse, const yaml_event_t *event)
 		return on_alias(parse, event);
 	case YAML_DOCUMENT_START_EVENT:
 		if (parse->second)
-			return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark, "a second document begins here: one file holds one document");
+			return refuse_mark(parse, REA_ERR_SYNTAX, &event->start_mark,
+			    "a second document begins here: one file holds one document");
 		parse->second = true;
 		return 0;
 	case YAML_NO_EVENT:
@@ -353,8 +364,8 @@ static int read_events(struct parse *parse)
 	return error;
 }
 
-int rea__tree_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc, struct rea__tree *ret_tree,
-    struct rea_error_info *info)
+int rea__tree_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc,
+    struct rea__tree *ret_tree, struct rea_error_info *info)
 {
 	struct rea__tree tree = {.file = name};
 	struct parse parse = {.tree = &tree, .info = info, .text = {text, length}};

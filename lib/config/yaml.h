@@ -1,8 +1,8 @@
 /*
  * A YAML document as a tree that knows where everything stands.
  *
- * The subset that a configuration needs: one document of mappings, sequences and scalars with scalar keys, none twice. Aliases, tags and further
- * documents are refused, so a tree is never larger than its text.
+ * The subset that a configuration needs: one document of mappings, sequences and scalars with scalar keys, none
+ * twice. Aliases, tags and further documents are refused, so a tree is never larger than its text.
  */
 #ifndef REA_CONFIG_YAML_H
 #define REA_CONFIG_YAML_H
@@ -39,10 +39,11 @@ struct rea__tree {
 	struct rea__node *root; /* NULL = an empty document */
 };
 
-/* Parse. name and alloc: borrowed while the tree lives. Returns 0, or REA_ERR_SYNTAX, INVALID, LIMIT, NOMEM with info filled and nothing to free.
- * libyaml allocates with malloc on its own while it parses; all of that is freed on return. */
-int rea__tree_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc, struct rea__tree *ret_tree,
-    struct rea_error_info *info);
+/* Parse. name and alloc: borrowed while the tree lives. Returns 0, or REA_ERR_SYNTAX, INVALID, LIMIT, NOMEM with
+ * info filled and nothing to free. libyaml allocates with malloc on its own while it parses; all of that is freed
+ * on return. */
+int rea__tree_parse(const char *name, const char *text, size_t length, const struct rea_alloc *alloc,
+    struct rea__tree *ret_tree, struct rea_error_info *info);
 void rea__tree_free(struct rea__tree *tree);
 
 static inline struct rea_slice rea__node_text(const struct rea__node *node)
@@ -54,11 +55,11 @@ static inline struct rea_slice rea__node_text(const struct rea__node *node)
 bool rea__node_is_null(const struct rea__node *node);
 
 /* Fill info with the node's file, line, column and key path and with the message; returns error. */
-__attribute__((format(printf, 5, 6))) int rea__refuse_at(struct rea_error_info *info, const char *file, int error, const struct rea__node *node,
-    const char *format, ...);
+__attribute__((format(printf, 5, 6))) int rea__refuse_at(
+    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...);
 /* The same with the position of the node's key. */
-__attribute__((format(printf, 5, 6))) int rea__refuse_key_at(struct rea_error_info *info, const char *file, int error, const struct rea__node *node,
-    const char *format, ...);
+__attribute__((format(printf, 5, 6))) int rea__refuse_key_at(
+    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...);
 /* Without a position. */
 int rea__refuse_nomem(struct rea_error_info *info, const char *file);
 

@@ -1,7 +1,8 @@
 /*
- * Operations in a tree of path segments. A node stands for the segments from the root to it; its literal children are found in one hash table of
- * all edges, keyed by (parent, segment), its parameter child by a direct link. A match follows literals first and comes back for the parameter,
- * so it visits a node at most once and never allocates.
+ * Operations in a tree of path segments. A node stands for the segments from the root to it; its literal children
+ * are found in one hash table of all edges, keyed by (parent, segment), its parameter child by a direct link. A
+ * match follows literals first and comes back for the parameter, so it visits a node at most once and never
+ * allocates.
  */
 #include <rea/contract.h>
 
@@ -17,12 +18,12 @@
 #define EDGES_MIN 16
 
 struct node {
-	uint64_t hash;      /* of the literal, decoded */
-	char *literal;      /* decoded; NULL = the root or a parameter */
+	uint64_t hash; /* of the literal, decoded */
+	char *literal; /* decoded; NULL = the root or a parameter */
 	uint32_t length;
 	uint32_t parent;
 	uint32_t parameter; /* child, or NONE */
-	uint32_t first;     /* operation whose template ends here, or NONE; others of other methods follow by their `next` */
+	uint32_t first; /* operation whose template ends here, or NONE; others of other methods follow by their `next` */
 };
 
 struct entry {
@@ -40,7 +41,7 @@ struct rea_contract {
 	struct node *nodes; /* [0] is the root */
 	size_t nodes_count;
 	size_t nodes_capacity;
-	uint32_t *edges;    /* node numbers, 0 = free; a power of two of slots, at most half used */
+	uint32_t *edges; /* node numbers, 0 = free; a power of two of slots, at most half used */
 	size_t edges_count;
 	size_t edges_capacity;
 	struct rea_map keys; /* method key to number of operation */
@@ -108,8 +109,8 @@ void rea_contract_free(struct rea_contract *contract)
 	contract_release(contract, contract);
 }
 
-__attribute__((format(printf, 4, 5))) static int refuse(struct rea_error_info *info, int error, const struct rea_operation *operation,
-    const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int refuse(
+    struct rea_error_info *info, int error, const struct rea_operation *operation, const char *format, ...)
 {
 	va_list args;
 
@@ -133,7 +134,8 @@ static size_t edge_slot(const struct rea_contract *contract, uint32_t parent, co
 
 		if (contract->edges[slot] == 0)
 			return slot;
-		if (node->parent == parent && node->hash == segment->hash && rea__segment_equal(segment, node->literal, node->length))
+		if (node->parent == parent && node->hash == segment->hash &&
+		    rea__segment_equal(segment, node->literal, node->length))
 			return slot;
 	}
 }
@@ -214,7 +216,7 @@ static int enter(struct rea_contract *contract, const struct rea__segment *segme
 	*ret_node = 0;
 	for (size_t i = 0; i < count && error == 0; i++)
 		error = segments[i].text[0] == '{' ? enter_parameter(contract, *ret_node, ret_node)
-		                                   : enter_literal(contract, *ret_node, &segments[i], ret_node);
+						   : enter_literal(contract, *ret_node, &segments[i], ret_node);
 	return error;
 }
 
@@ -272,17 +274,20 @@ static const char *path_fault(enum rea__path wrong)
 }
 
 /* The template's segments, every one of them good. */
-static int parse_template(const struct rea_operation *operation, struct rea__segment *ret_segments, size_t *ret_count, struct rea_error_info *info)
+static int parse_template(const struct rea_operation *operation, struct rea__segment *ret_segments, size_t *ret_count,
+    struct rea_error_info *info)
 {
 	size_t length = strlen(operation->path);
 	enum rea__path wrong;
 	const char *fault;
 
 	if (length > REA_CONTRACT_PATH_MAX)
-		return refuse(info, REA_ERR_LIMIT, operation, "a path template is longer than %d bytes", REA_CONTRACT_PATH_MAX);
+		return refuse(
+		    info, REA_ERR_LIMIT, operation, "a path template is longer than %d bytes", REA_CONTRACT_PATH_MAX);
 	wrong = rea__path_split(operation->path, length, ret_segments, ret_count);
 	if (wrong == REA__PATH_TOO_MANY)
-		return refuse(info, REA_ERR_LIMIT, operation, "the path \"%s\" has more than %d segments", operation->path, REA_CONTRACT_SEGMENTS_MAX);
+		return refuse(info, REA_ERR_LIMIT, operation, "the path \"%s\" has more than %d segments",
+		    operation->path, REA_CONTRACT_SEGMENTS_MAX);
 	fault = path_fault(wrong);
 	if (fault == NULL && strchr(operation->path, '?') != NULL)
 		fault = "has a query, which is no part of a template";
@@ -291,10 +296,12 @@ static int parse_template(const struct rea_operation *operation, struct rea__seg
 	return fault ? refuse(info, REA_ERR_INVALID, operation, "the path \"%s\" %s", operation->path, fault) : 0;
 }
 
-static const struct rea_operation *operation_at(const struct rea_contract *contract, uint32_t node, const char *method, size_t length)
+static const struct rea_operation *operation_at(
+    const struct rea_contract *contract, uint32_t node, const char *method, size_t length)
 {
 	for (uint32_t i = contract->nodes[node].first; i != NONE; i = contract->entries[i].next)
-		if (contract->entries[i].method_length == length && memcmp(contract->entries[i].operation.http_method, method, length) == 0)
+		if (contract->entries[i].method_length == length &&
+		    memcmp(contract->entries[i].operation.http_method, method, length) == 0)
 			return &contract->entries[i].operation;
 	return NULL;
 }
@@ -319,7 +326,8 @@ static int reserve(struct rea_contract *contract)
 /* Copy the operation to the end of the list and hang it on its node. */
 static int append(struct rea_contract *contract, const struct rea_operation *operation, uint32_t node)
 {
-	size_t key = strlen(operation->key) + 1, method = strlen(operation->http_method) + 1, path = strlen(operation->path) + 1;
+	size_t key = strlen(operation->key) + 1, method = strlen(operation->http_method) + 1,
+	       path = strlen(operation->path) + 1;
 	char *texts = contract_realloc(contract, NULL, key + method + path, 1);
 	struct entry *entry = &contract->entries[contract->count];
 	int error;
@@ -355,14 +363,16 @@ int rea_contract_add(struct rea_contract *contract, const struct rea_operation *
 	if (operation->key[0] == '\0')
 		return refuse(ret_info, REA_ERR_INVALID, operation, "the method key is empty");
 	if (contract->count == REA_CONTRACT_OPERATIONS_MAX)
-		return refuse(ret_info, REA_ERR_LIMIT, operation, "a contract has more than %d operations", REA_CONTRACT_OPERATIONS_MAX);
+		return refuse(ret_info, REA_ERR_LIMIT, operation, "a contract has more than %d operations",
+		    REA_CONTRACT_OPERATIONS_MAX);
 	error = parse_template(operation, segments, &count, ret_info);
 	if (error != 0)
 		return error;
 	other = rea_contract_find_key(contract, operation->key, strlen(operation->key));
 	if (other != NULL)
-		return refuse(ret_info, REA_ERR_INVALID, operation, "the method key \"%s\" is used twice: for %s %s and for %s %s", operation->key,
-		    other->http_method, other->path, operation->http_method, operation->path);
+		return refuse(ret_info, REA_ERR_INVALID, operation,
+		    "the method key \"%s\" is used twice: for %s %s and for %s %s", operation->key, other->http_method,
+		    other->path, operation->http_method, operation->path);
 	error = reserve(contract);
 	if (error == 0)
 		error = enter(contract, segments, count, &node);
@@ -370,8 +380,9 @@ int rea_contract_add(struct rea_contract *contract, const struct rea_operation *
 		return refuse(ret_info, error, operation, "%s", rea_error_text(error));
 	other = operation_at(contract, node, operation->http_method, strlen(operation->http_method));
 	if (other != NULL)
-		return refuse(ret_info, REA_ERR_INVALID, operation, "%s %s takes the same requests as %s, which has the key \"%s\"",
-		    operation->http_method, operation->path, other->path, other->key);
+		return refuse(ret_info, REA_ERR_INVALID, operation,
+		    "%s %s takes the same requests as %s, which has the key \"%s\"", operation->http_method,
+		    operation->path, other->path, other->key);
 	error = append(contract, operation, node);
 	return error ? refuse(ret_info, error, operation, "%s", rea_error_text(error)) : 0;
 }
@@ -399,7 +410,8 @@ const struct rea_operation *rea_contract_find_key(const struct rea_contract *con
 {
 	uint32_t index;
 
-	return rea_map_find(&contract->keys, rea_slice_make(key, length), &index) ? &contract->entries[index].operation : NULL;
+	return rea_map_find(&contract->keys, rea_slice_make(key, length), &index) ? &contract->entries[index].operation
+										  : NULL;
 }
 
 struct search {
@@ -425,7 +437,8 @@ static const struct rea_operation *descend(const struct search *search, uint32_t
 	return found != NULL || child == NONE ? found : descend(search, child, depth + 1);
 }
 
-const struct rea_operation *rea_contract_match(const struct rea_contract *contract, const char *method, size_t method_length, const char *path, size_t path_length)
+const struct rea_operation *rea_contract_match(
+    const struct rea_contract *contract, const char *method, size_t method_length, const char *path, size_t path_length)
 {
 	struct rea__segment segments[REA_CONTRACT_SEGMENTS_MAX];
 	struct search search = {.contract = contract, .method = method, .method_length = method_length, .segments = segments};

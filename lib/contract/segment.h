@@ -9,8 +9,8 @@
 struct rea__segment {
 	const char *text; /* as written, not terminated */
 	uint32_t length;
-	bool escaped;     /* holds percent-escapes */
-	uint64_t hash;    /* of the decoded text */
+	bool escaped;  /* holds percent-escapes */
+	uint64_t hash; /* of the decoded text */
 };
 
 /* What is wrong with a path; OK = nothing. */

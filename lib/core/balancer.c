@@ -22,10 +22,19 @@
 /* Loads closer than this are equal: noise must not override the weights. */
 #define TIE 1.15
 
+/* Nothing is excluded and everything permitted, as for each first attempt. */
+static bool have_all(const struct rea__candidates *candidates)
+{
+	return candidates->excluded_len == 0 && candidates->permitted == REA__PERMISSIONS_ALL;
+}
+
 bool rea__candidates_have(const struct rea__candidates *candidates, const struct rea_instance *instance)
 {
-	struct rea_grant grant = rea_grant_combine(candidates->grant, instance->grant);
+	struct rea_grant grant;
 
+	if (have_all(candidates))
+		return true;
+	grant = rea_grant_combine(candidates->grant, instance->grant);
 	return (candidates->permitted & REA__PERMISSION_BIT(grant.permission)) != 0 &&
 	       !rea__instance_id_in(&instance->id, candidates->excluded, candidates->excluded_len);
 }
@@ -169,7 +178,7 @@ size_t rea__balancer_choose(const struct rea_instances *instances, const struct 
 {
 	if (instances->balance == REA_BALANCE_LISTED)
 		return choose_listed(instances, candidates);
-	if (instances->equal_weights && candidates->excluded_len == 0 && candidates->permitted == REA__PERMISSIONS_ALL)
+	if (instances->equal_weights && have_all(candidates))
 		return choose_equal(instances, random, now_ns);
 	return choose_weighted(instances, candidates, random, now_ns);
 }

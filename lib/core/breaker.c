@@ -1,8 +1,9 @@
 /*
  * Circuit breaker.
  *
- * Guarantees: a decision costs the same whatever the window holds; half-open never hands out more permits than are permitted; a result decides
- * only in the generation its permit was given in.
+ * Guarantees: a decision costs the same whatever the window holds (a time window also clears each second that has
+ * passed, once); half-open never hands out more permits than are permitted; a result decides only in the generation its
+ * permit was given in.
  *
  *                        threshold reached
  *          ┌──────────┐ ──────────────────▶ ┌──────────┐ ◀──────────────────────────┐
@@ -28,8 +29,8 @@
  *   FORCED_OPEN   none                    window
  *   METRICS_ONLY  all                     window                          never leaves by itself
  *
- * Each change of state begins a generation. The window lives on through OPEN and HALF_OPEN, where it decides nothing, so that late results still show in
- * the rates; closing starts it afresh.
+ * Each change of state begins a generation. The window lives on through OPEN and HALF_OPEN, where it decides nothing,
+ * so that late results still show in the rates; closing starts it afresh.
  */
 #include <rea/breaker.h>
 
@@ -42,7 +43,8 @@
 #define WINDOW_CALLS_MAX 10000
 #define WINDOW_SECONDS_MAX 3600
 #define PERMITTED_MAX 1000
-/* Calls that one second of a time window counts; the rates stay right without the rest, and the sum of all seconds cannot overflow. */
+/* Calls that one second of a time window counts; the rates stay right without the rest, and the sum of all seconds
+ * cannot overflow. */
 #define SLOT_CALLS_MAX (UINT32_MAX / WINDOW_SECONDS_MAX)
 
 struct tally {
@@ -64,8 +66,8 @@ struct rea_breaker {
 	struct rea_alloc alloc;
 	enum rea_breaker_state state;
 	uint64_t generation;
-	uint64_t now_ns;   /* latest seen */
-	uint64_t since_ns; /* the state began */
+	uint64_t now_ns;       /* latest seen */
+	uint64_t since_ns;     /* the state began */
 	uint32_t permits_left; /* HALF_OPEN: probes that may still begin */
 	struct tally probes;   /* HALF_OPEN: their results */
 	void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data);
@@ -165,8 +167,9 @@ static void breaker_assert_valid(const struct rea_breaker *breaker)
 
 static bool may_follow(enum rea_breaker_state from, enum rea_breaker_state to)
 {
-	return (from == REA_BREAKER_CLOSED && to == REA_BREAKER_OPEN) || (from == REA_BREAKER_OPEN && to == REA_BREAKER_HALF_OPEN) ||
-	    (from == REA_BREAKER_HALF_OPEN && (to == REA_BREAKER_OPEN || to == REA_BREAKER_CLOSED));
+	return (from == REA_BREAKER_CLOSED && to == REA_BREAKER_OPEN) ||
+	       (from == REA_BREAKER_OPEN && to == REA_BREAKER_HALF_OPEN) ||
+	       (from == REA_BREAKER_HALF_OPEN && (to == REA_BREAKER_OPEN || to == REA_BREAKER_CLOSED));
 }
 
 /* The only place where the state changes. */
@@ -213,9 +216,10 @@ static bool policy_is_valid(const struct rea_breaker_policy *policy)
 {
 	uint32_t size_max = policy->window_type == REA_BREAKER_TIME_BASED ? WINDOW_SECONDS_MAX : WINDOW_CALLS_MAX;
 
-	return policy->failure_rate_threshold > 0 && policy->failure_rate_threshold <= 100 && policy->slow_call_rate_threshold > 0 &&
-	    policy->slow_call_rate_threshold <= 100 && policy->window_size >= 1 && policy->window_size <= size_max &&
-	    policy->minimum_calls >= 1 && policy->permitted_in_half_open >= 1 && policy->permitted_in_half_open <= PERMITTED_MAX;
+	return policy->failure_rate_threshold > 0 && policy->failure_rate_threshold <= 100 &&
+	       policy->slow_call_rate_threshold > 0 && policy->slow_call_rate_threshold <= 100 &&
+	       policy->window_size >= 1 && policy->window_size <= size_max && policy->minimum_calls >= 1 &&
+	       policy->permitted_in_half_open >= 1 && policy->permitted_in_half_open <= PERMITTED_MAX;
 }
 
 int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc, struct rea_breaker **ret_breaker)
@@ -311,7 +315,7 @@ static double percent(uint32_t part, uint32_t calls)
 static bool over_threshold(const struct rea_breaker_policy *policy, const struct tally *tally)
 {
 	return percent(tally->failures, tally->calls) >= policy->failure_rate_threshold ||
-	    percent(tally->slow, tally->calls) >= policy->slow_call_rate_threshold;
+	       percent(tally->slow, tally->calls) >= policy->slow_call_rate_threshold;
 }
 
 /* A count window smaller than the minimum could never be full enough. */
@@ -333,11 +337,13 @@ static void decide_closed(struct rea_breaker *breaker)
 static void decide_half_open(struct rea_breaker *breaker, const struct tally *result)
 {
 	const struct rea_breaker_policy *policy = &breaker->policy;
-	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls : policy->permitted_in_half_open;
+	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls
+										 : policy->permitted_in_half_open;
 
 	tally_add(&breaker->probes, result);
 	if (breaker->probes.calls >= needed)
-		change_state(breaker, over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED, false, breaker->now_ns);
+		change_state(breaker, over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED,
+		    false, breaker->now_ns);
 }
 
 static void count(struct rea_breaker *breaker, const struct tally *result, bool current)
@@ -350,8 +356,8 @@ static void count(struct rea_breaker *breaker, const struct tally *result, bool 
 		window_add_as_next(&breaker->window, result);
 }
 
-void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *permit, enum rea_breaker_result result, uint64_t latency_ns,
-    uint64_t now_ns)
+void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *permit, enum rea_breaker_result result,
+    uint64_t latency_ns, uint64_t now_ns)
 {
 	struct tally one = {1, result == REA_BREAKER_FAILURE, latency_ns > breaker->policy.slow_call_duration_ns};
 	bool current;
@@ -419,7 +425,7 @@ const char *rea_breaker_state_name(enum rea_breaker_state state)
 {
 	static const char *const names[REA_BREAKER_STATE_COUNT] = {
 #define X(name, text) text,
-		REA_BREAKER_STATE_MAP(X)
+	    REA_BREAKER_STATE_MAP(X)
 #undef X
 	};
 

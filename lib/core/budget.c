@@ -61,6 +61,7 @@ static void window_add(struct window *window, uint32_t window_ms, uint64_t now_m
 	uint64_t *head = &window->slots[window->head], slot = slot_load(head);
 	uint32_t width_ms = (window_ms + SLOTS - 1) / SLOTS;
 
+	assert(width_ms > 0);
 	if (slot_count(slot) > 0 && slot_age_ms(slot, now_ms) < width_ms) {
 		if (slot_count(slot) < COUNT_MAX)
 			slot_store(head, slot >> COUNT_BITS, slot_count(slot) + 1);

@@ -270,7 +270,7 @@ static enum rea_reason refuse_wait(const struct rea_call *call, uint64_t wait_ns
 	uint64_t useful_ns = rea_time_max(USEFUL_NS_MIN, call->options.useful_ns);
 	uint64_t end_ns = rea_time_add(rea_time_add(call->now_ns, wait_ns), useful_ns);
 
-	return end_ns <= deadline_ns && end_ns < REA_NEVER ? REA_REASON_NONE : REA_REASON_DEADLINE;
+	return end_ns <= deadline_ns ? REA_REASON_NONE : REA_REASON_DEADLINE;
 }
 
 /* Rule 10. Of instances that are left but must not repeat this, the first one's permission is the reason. */
@@ -293,7 +293,7 @@ static enum rea_reason refuse_instances(const struct rea_call *call, const struc
 	return reason;
 }
 
-/* Rule 12. Takes one retry from the budget, save in observe mode. */
+/* Rule 12. Takes one retry from the budget, save in observe mode; if there is no slot for it after all, the end of the call gives it back. */
 static enum rea_reason take_retry(struct rea_call *call)
 {
 	struct rea_budget *budget = call->options.budget;
@@ -304,10 +304,8 @@ static enum rea_reason take_retry(struct rea_call *call)
 		return REA_REASON_BUDGET_EXHAUSTED;
 	if (budget != NULL && !observe)
 		call->withdrawn_ns = call->now_ns;
-	if (call->options.limit == NULL || !rea_retry_limit_full(call->options.limit))
-		return REA_REASON_NONE;
-	give_budget_back(call);
-	return REA_REASON_OVERLOADED;
+	return call->options.limit != NULL && rea_retry_limit_full(call->options.limit) ? REA_REASON_OVERLOADED
+											: REA_REASON_NONE;
 }
 
 /* Rules 7 to 12: can it be repeated, here and now? NONE means that everything it needs is taken. */
@@ -348,6 +346,8 @@ static struct rea_decision give_up(struct rea_call *call, enum rea_reason reason
 	struct rea_decision decision = describe(call, REA_STEP_DONE, REA_VERDICT_GIVE_UP);
 
 	decision.reason = reason;
+	/* A layer above must not begin anew what was already repeated, or what the protection of the callee refused. */
+	decision.stop = call->attempts > 1 || reason == REA_REASON_BUDGET_EXHAUSTED || reason == REA_REASON_OVERLOADED;
 	enter(call, DONE);
 	return decision;
 }

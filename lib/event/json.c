@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* Every byte of a text takes at most the six of \u0000; names, numbers, punctuation and the longest words of the enums take less than 1024. */
+/* Every byte of a text takes at most the six of \u0000; names, numbers, punctuation and the longest words of the
+ * enums take less than 1024. */
 _Static_assert(REA_EVENT_JSON_MAX > REA__EVENT_TEXTS_COUNT * REA_EVENT_TEXT_MAX * 6 + 1024, "a line fits");
 
 static void format_escape(struct rea_format *out, unsigned code)

@@ -1,11 +1,11 @@
 /*
  * JSON lines in a file.
  *
- * Guarantees: a line is in the file whole or not at all; nothing waits: what a full disk or a slow reader does not take stays in the buffer, and when
- * that is full new lines are dropped and counted.
+ * Guarantees: a line is in the file whole or not at all; nothing waits: what a full disk or a slow reader does not
+ * take stays in the buffer, and when that is full new lines are dropped and counted.
  *
- * A regular file that took a part of a line is cut back to the line's beginning, unless somebody else has written behind us. A pipe cannot be cut: the rest of
- * the line goes first the next time.
+ * A regular file that took a part of a line is cut back to the line's beginning, unless somebody else has written
+ * behind us. A pipe cannot be cut: the rest of the line goes first the next time.
  */
 #include <rea/event.h>
 
@@ -26,7 +26,7 @@ struct rea_event_log {
 	struct rea_alloc alloc;
 	int fd;
 	bool regular;
-	size_t start; /* of the first line that is not wholly in the file */
+	size_t start;   /* of the first line that is not wholly in the file */
 	size_t partial; /* how much of it is */
 	size_t end;
 	uint64_t dropped;
@@ -42,13 +42,15 @@ static void tell(struct rea_error_info *ret_info, const char *path, int error)
 		return;
 	memset(ret_info, 0, sizeof(*ret_info));
 	snprintf(ret_info->file, sizeof(ret_info->file), "%s", path);
-	snprintf(ret_info->message, sizeof(ret_info->message), "cannot open it for appending: %s", strerror_r(error, text, sizeof(text)));
+	snprintf(ret_info->message, sizeof(ret_info->message), "cannot open it for appending: %s",
+	    strerror_r(error, text, sizeof(text)));
 }
 
 /* Returns a descriptor or a negative errno. */
 static int open_path(const char *path)
 {
-	int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+					: open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -61,7 +63,8 @@ static void take_fd(struct rea_event_log *log, int fd)
 	log->regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-int rea_event_log_open(const char *path, const struct rea_alloc *alloc, struct rea_event_log **ret_log, struct rea_error_info *ret_info)
+int rea_event_log_open(
+    const char *path, const struct rea_alloc *alloc, struct rea_event_log **ret_log, struct rea_error_info *ret_info)
 {
 	size_t path_size = strlen(path) + 1;
 	struct rea_event_log *log;

@@ -1,6 +1,7 @@
 /*
- * Numbers of one thread, and their Prometheus text. A counter has one writer, so adding is a load and a store, not a locked instruction; readers see each number
- * whole. The bucket of +Inf is the count: a histogram is consistent with itself even when read in the middle of an update.
+ * Numbers of one thread, and their Prometheus text. A counter has one writer, so adding is a load and a store, not a
+ * locked instruction; readers see each number whole. The bucket of +Inf is the count: a histogram is consistent with
+ * itself even when read in the middle of an update.
  */
 #include <rea/metrics.h>
 
@@ -17,10 +18,20 @@ static const struct {
 	uint64_t ns;
 	const char *text;
 } buckets[REA_LATENCY_BUCKETS] = {
-	{UINT64_C(1000000), "0.001"}, {UINT64_C(2500000), "0.0025"}, {UINT64_C(5000000), "0.005"}, {UINT64_C(10000000), "0.01"},
-	{UINT64_C(25000000), "0.025"}, {UINT64_C(50000000), "0.05"}, {UINT64_C(100000000), "0.1"}, {UINT64_C(250000000), "0.25"},
-	{UINT64_C(500000000), "0.5"}, {UINT64_C(1000000000), "1"}, {UINT64_C(2500000000), "2.5"}, {UINT64_C(5000000000), "5"},
-	{UINT64_C(10000000000), "10"}, {UINT64_MAX, "+Inf"},
+    {UINT64_C(1000000), "0.001"},
+    {UINT64_C(2500000), "0.0025"},
+    {UINT64_C(5000000), "0.005"},
+    {UINT64_C(10000000), "0.01"},
+    {UINT64_C(25000000), "0.025"},
+    {UINT64_C(50000000), "0.05"},
+    {UINT64_C(100000000), "0.1"},
+    {UINT64_C(250000000), "0.25"},
+    {UINT64_C(500000000), "0.5"},
+    {UINT64_C(1000000000), "1"},
+    {UINT64_C(2500000000), "2.5"},
+    {UINT64_C(5000000000), "5"},
+    {UINT64_C(10000000000), "10"},
+    {UINT64_MAX, "+Inf"},
 };
 
 /* ---- counting ---- */
@@ -172,14 +183,16 @@ static void put_series(struct rea_prometheus *out, const char *name, const char 
 	put_text(out, labels_len > 0 ? "} " : " ");
 }
 
-static void put_sample(struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, const char *number)
+static void put_sample(
+    struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, const char *number)
 {
 	put_series(out, name, labels, labels_len);
 	put_text(out, number);
 	put_text(out, "\n");
 }
 
-static void sample_u64(struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, uint64_t value)
+static void sample_u64(
+    struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, uint64_t value)
 {
 	char text[32];
 	struct rea_format number;
@@ -189,7 +202,8 @@ static void sample_u64(struct rea_prometheus *out, const char *name, const char 
 	put_sample(out, name, labels, labels_len, text);
 }
 
-void rea_prometheus_sample(struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, double value)
+void rea_prometheus_sample(
+    struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, double value)
 {
 	char text[64];
 	struct rea_format number;
@@ -215,15 +229,15 @@ static const struct {
 	const char *help;
 	size_t offset;
 } families[] = {
-	{"rea_calls_total", REA_METRIC_COUNTER, "Finished calls.", offsetof(struct rea_service_stats, calls)},
-	{"rea_calls_in_flight", REA_METRIC_GAUGE, "Calls that are open now.", offsetof(struct rea_service_stats, in_flight)},
-	{"rea_first_try_successes_total", REA_METRIC_COUNTER, "Calls whose first attempt succeeded.",
-	    offsetof(struct rea_service_stats, first_try_successes)},
-	{"rea_retries_total", REA_METRIC_COUNTER, "Attempts after the first.", offsetof(struct rea_service_stats, retries)},
-	{"rea_would_retry_total", REA_METRIC_COUNTER, "Retries that were not made because the policy only observes.",
-	    offsetof(struct rea_service_stats, would_retry)},
-	{"rea_replay_over_limit_total", REA_METRIC_COUNTER, "Requests whose body outgrew replay-limit-bytes.",
-	    offsetof(struct rea_service_stats, replay_over_limit)},
+    {"rea_calls_total", REA_METRIC_COUNTER, "Finished calls.", offsetof(struct rea_service_stats, calls)},
+    {"rea_calls_in_flight", REA_METRIC_GAUGE, "Calls that are open now.", offsetof(struct rea_service_stats, in_flight)},
+    {"rea_first_try_successes_total", REA_METRIC_COUNTER, "Calls whose first attempt succeeded.",
+	offsetof(struct rea_service_stats, first_try_successes)},
+    {"rea_retries_total", REA_METRIC_COUNTER, "Attempts after the first.", offsetof(struct rea_service_stats, retries)},
+    {"rea_would_retry_total", REA_METRIC_COUNTER, "Retries that were not made because the policy only observes.",
+	offsetof(struct rea_service_stats, would_retry)},
+    {"rea_replay_over_limit_total", REA_METRIC_COUNTER, "Requests whose body outgrew replay-limit-bytes.",
+	offsetof(struct rea_service_stats, replay_over_limit)},
 };
 
 static uint64_t number_at(const struct rea_service_stats *stats, size_t offset)
@@ -234,7 +248,8 @@ static uint64_t number_at(const struct rea_service_stats *stats, size_t offset)
 	return number;
 }
 
-static void write_attempts(struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
+static void write_attempts(
+    struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
 {
 	rea_prometheus_family(out, "rea_attempts_total", REA_METRIC_COUNTER, "Finished attempts by outcome class.");
 	for (size_t i = 0; i < services; i++)
@@ -245,19 +260,21 @@ static void write_attempts(struct rea_prometheus *out, const char *const *names,
 		}
 }
 
-static void write_results(struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
+static void write_results(
+    struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
 {
 	rea_prometheus_family(out, "rea_results_total", REA_METRIC_COUNTER, "Finished calls by the reason they ended for.");
 	for (size_t i = 0; i < services; i++)
 		for (int reason = 0; reason < REA_REASON_COUNT; reason++) {
 			const char *labels[] = {"service", names[i], "reason",
-				reason == REA_REASON_NONE ? "success" : rea_reason_name((enum rea_reason)reason)};
+			    reason == REA_REASON_NONE ? "success" : rea_reason_name((enum rea_reason)reason)};
 
 			sample_u64(out, "rea_results_total", labels, 4, stats[i].results[reason]);
 		}
 }
 
-static void write_seconds(struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, uint64_t ns)
+static void write_seconds(
+    struct rea_prometheus *out, const char *name, const char *const *labels, size_t labels_len, uint64_t ns)
 {
 	char text[32];
 	struct rea_format number;
@@ -267,9 +284,11 @@ static void write_seconds(struct rea_prometheus *out, const char *name, const ch
 	put_sample(out, name, labels, labels_len, text);
 }
 
-static void write_durations(struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
+static void write_durations(
+    struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
 {
-	rea_prometheus_family(out, "rea_call_duration_seconds", REA_METRIC_HISTOGRAM, "Calls from their first byte to their end, waits included.");
+	rea_prometheus_family(out, "rea_call_duration_seconds", REA_METRIC_HISTOGRAM,
+	    "Calls from their first byte to their end, waits included.");
 	for (size_t i = 0; i < services; i++) {
 		const char *labels[] = {"service", names[i], "le", NULL};
 		uint64_t count = 0;
@@ -284,7 +303,8 @@ static void write_durations(struct rea_prometheus *out, const char *const *names
 	}
 }
 
-void rea_prometheus_services(struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
+void rea_prometheus_services(
+    struct rea_prometheus *out, const char *const *names, const struct rea_service_stats *stats, size_t services)
 {
 	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
 		rea_prometheus_family(out, families[f].name, families[f].type, families[f].help);

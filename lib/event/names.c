@@ -4,7 +4,7 @@ const char *rea_event_type_name(enum rea_event_type type)
 {
 	static const char *const names[REA_EVENT_TYPE_COUNT] = {
 #define X(name, text) text,
-		REA_EVENT_TYPE_MAP(X)
+	    REA_EVENT_TYPE_MAP(X)
 #undef X
 	};
 

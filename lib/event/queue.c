@@ -1,11 +1,13 @@
 /*
  * The way of events out of a thread: a ring of bytes between one writer and one reader, without a lock.
  *
- * Guarantees: a push copies and returns, whatever the reader does; records come out whole, once, in the order they went in; written + dropped = pushes.
+ * Guarantees: a push copies and returns, whatever the reader does; records come out whole, once, in the order they
+ * went in; written + dropped = pushes.
  *
- * head and tail are positions in an endless stream of bytes; `& mask` finds them in memory. The writer alone moves tail, the reader alone head; each
- * publishes with release what the other reads with acquire. A record is never split: one that begins before the end of the ring runs on into the
- * spare room behind it, and the next begins where the stream says, so nothing is lost and the largest record always fits an empty queue.
+ * head and tail are positions in an endless stream of bytes; `& mask` finds them in memory. The writer alone moves
+ * tail, the reader alone head; each publishes with release what the other reads with acquire. A record is never
+ * split: one that begins before the end of the ring runs on into the spare room behind it, and the next begins where
+ * the stream says, so nothing is lost and the largest record always fits an empty queue.
  */
 #include <rea/event.h>
 

@@ -5,7 +5,8 @@
 #include <stdalign.h>
 #include <string.h>
 
-_Static_assert(REA__RECORD_SIZE_MAX % alignof(struct rea__record) == 0, "the largest record is a whole number of units");
+_Static_assert(
+    REA__RECORD_SIZE_MAX % alignof(struct rea__record) == 0, "the largest record is a whole number of units");
 
 size_t rea__text_kept(struct rea_text text)
 {

@@ -1,12 +1,14 @@
 /*
  * The latest events in memory.
  *
- * Guarantees: an add costs the same whatever the ring holds (but for the rare growth of its index); it allocates first and changes nothing when it
- * cannot; memory that no event needed is never touched, so an idle ring costs address space alone.
+ * Guarantees: an add costs the same whatever the ring holds (but for the rare growth of its index); it allocates
+ * first and changes nothing when it cannot; memory that no event needed is never touched, so an idle ring costs
+ * address space alone.
  *
- * Records stand in `slots` in order of arrival and leave in that order. `buckets` is the index: all records whose biz_id falls into a bucket, oldest
- * first. So the record that leaves is always the first of its bucket, and neither adding nor leaving searches. Order by start time is made when
- * somebody asks, by a merge of the list that needs no memory: people ask seldom, calls fail often.
+ * Records stand in `slots` in order of arrival and leave in that order. `buckets` is the index: all records whose
+ * biz_id falls into a bucket, oldest first. So the record that leaves is always the first of its bucket, and neither
+ * adding nor leaving searches. Order by start time is made when somebody asks, by a merge of the list that needs no
+ * memory: people ask seldom, calls fail often.
  */
 #include <rea/event.h>
 
@@ -35,7 +37,7 @@ struct rea_event_ring {
 	struct rea_alloc alloc;
 	size_t capacity;
 	size_t count;
-	size_t oldest; /* slot of the oldest */
+	size_t oldest;      /* slot of the oldest */
 	size_t buckets_len; /* a power of two, 0 = none */
 	struct bucket *buckets;
 	struct node *slots[]; /* only count of them mean anything */
@@ -49,7 +51,7 @@ int rea_event_ring_new(size_t events, const struct rea_alloc *alloc, struct rea_
 		return REA_ERR_INVALID;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
-	ring = alloc->realloc(NULL, sizeof(*ring) + events * sizeof(*ring->slots), alloc->user_data);
+	ring = alloc->realloc(NULL, sizeof(*ring) + events * sizeof(struct node *), alloc->user_data);
 	if (ring == NULL)
 		return REA_ERR_NOMEM;
 	memset(ring, 0, sizeof(*ring));
@@ -218,8 +220,8 @@ static void sort_bucket(const struct rea_event_ring *ring, struct rea_text biz_i
 	}
 }
 
-void rea_event_ring_each(const struct rea_event_ring *ring, struct rea_text biz_id, bool (*each)(const struct rea_event *event, void *user_data),
-    void *user_data)
+void rea_event_ring_each(const struct rea_event_ring *ring, struct rea_text biz_id,
+    bool (*each)(const struct rea_event *event, void *user_data), void *user_data)
 {
 	struct sorter sorter = {{NULL}};
 	struct node *node;

@@ -35,7 +35,8 @@ static void format_date(struct rea_format *format, int64_t days_since_1970)
 
 void rea__format_time(struct rea_format *format, int64_t unix_ns)
 {
-	int64_t ms = floor_div(unix_ns, (int64_t)REA_NS_PER_MS), days = floor_div(ms, MS_PER_DAY), of_day = ms - days * MS_PER_DAY;
+	int64_t ms = floor_div(unix_ns, (int64_t)REA_NS_PER_MS), days = floor_div(ms, MS_PER_DAY),
+		of_day = ms - days * MS_PER_DAY;
 
 	format_date(format, days);
 	rea_format_text(format, "T");

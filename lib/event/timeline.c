@@ -27,7 +27,8 @@
 #define COLOR_BOLD "\033[1m"
 #define COLOR_OFF "\033[0m"
 
-/* What each reason means, in one sentence. {o}: the operation, {s}: the service, {c}: the outcome class, {a}: how many attempts. */
+/* What each reason means, in one sentence. {o}: the operation, {s}: the service, {c}: the outcome class, {a}: how
+ * many attempts. */
 static const char *reason_sentence(enum rea_reason reason)
 {
 	switch (reason) {
@@ -149,10 +150,23 @@ static const char *errno_name(uint32_t code)
 		int code;
 		const char *name;
 	} names[] = {
-		{ECONNREFUSED, "ECONNREFUSED"}, {ECONNRESET, "ECONNRESET"}, {ECONNABORTED, "ECONNABORTED"}, {ETIMEDOUT, "ETIMEDOUT"},
-		{EPIPE, "EPIPE"}, {EHOSTUNREACH, "EHOSTUNREACH"}, {ENETUNREACH, "ENETUNREACH"}, {ENETDOWN, "ENETDOWN"},
-		{EADDRNOTAVAIL, "EADDRNOTAVAIL"}, {EMFILE, "EMFILE"}, {ENFILE, "ENFILE"}, {ENOBUFS, "ENOBUFS"}, {ENOMEM, "ENOMEM"},
-		{EACCES, "EACCES"}, {EPERM, "EPERM"}, {EPROTO, "EPROTO"}, {ECANCELED, "ECANCELED"},
+	    {ECONNREFUSED, "ECONNREFUSED"},
+	    {ECONNRESET, "ECONNRESET"},
+	    {ECONNABORTED, "ECONNABORTED"},
+	    {ETIMEDOUT, "ETIMEDOUT"},
+	    {EPIPE, "EPIPE"},
+	    {EHOSTUNREACH, "EHOSTUNREACH"},
+	    {ENETUNREACH, "ENETUNREACH"},
+	    {ENETDOWN, "ENETDOWN"},
+	    {EADDRNOTAVAIL, "EADDRNOTAVAIL"},
+	    {EMFILE, "EMFILE"},
+	    {ENFILE, "ENFILE"},
+	    {ENOBUFS, "ENOBUFS"},
+	    {ENOMEM, "ENOMEM"},
+	    {EACCES, "EACCES"},
+	    {EPERM, "EPERM"},
+	    {EPROTO, "EPROTO"},
+	    {ECANCELED, "ECANCELED"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -355,9 +369,11 @@ static void write_call_header(struct rea_timeline *timeline, const struct rea_ev
 	put_field(&line, event->detail);
 	rea_format_text(&line, "  permission ");
 	rea_format_text(&line, rea_permission_name(event->grant.permission));
-	rea_format_text(&line, " (");
-	rea_format_text(&line, rea_permission_source_name(event->grant.source));
-	rea_format_text(&line, ")");
+	if (event->grant.source != REA_PERMISSION_SOURCE_NONE) {
+		rea_format_text(&line, " (");
+		rea_format_text(&line, rea_permission_source_name(event->grant.source));
+		rea_format_text(&line, ")");
+	}
 	if (event->attempts_max > 0) {
 		rea_format_text(&line, ", at most ");
 		put_attempts(&line, event->attempts_max);
@@ -423,7 +439,8 @@ static bool same_call(struct rea_timeline *timeline, struct rea_text call_id)
 	return false;
 }
 
-void rea_timeline_begin(struct rea_timeline *timeline, void (*write)(const char *text, size_t length, void *user_data), void *user_data)
+void rea_timeline_begin(
+    struct rea_timeline *timeline, void (*write)(const char *text, size_t length, void *user_data), void *user_data)
 {
 	memset(timeline, 0, sizeof(*timeline));
 	timeline->write = write;

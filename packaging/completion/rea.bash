@@ -10,7 +10,7 @@ _rea()
 		return
 	fi
 	case $previous in
-	--config | --script)
+	--config | --script | --log)
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
@@ -19,8 +19,8 @@ _rea()
 	case ${COMP_WORDS[1]} in
 	serve) options='--config --check' ;;
 	explain) options='--config' ;;
-	timeline) options='--admin --json' ;;
-	upstream) options='' ;;
+	timeline) options='--admin --file --json' ;;
+	upstream) options='--listen --name --script --step --log --seed' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
 }

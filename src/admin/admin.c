@@ -1,5 +1,6 @@
 /*
- * Connections of the admin API. A request's body is read and thrown away, up to a limit; when it is whole, answer.c says what is answered.
+ * Connections of the admin API. A request's body is read and thrown away, up to a limit; when it is whole, answer.c
+ * says what is answered.
  *
  * An exchange lives from its head to its answer or its abort.
  */
@@ -34,22 +35,23 @@ static const struct admin *admin_of(struct http_server_stream *stream)
 static void send_answer(struct http_server_stream *stream, const struct answer *answer, bool has_body, bool close)
 {
 	struct http_field fields[4] = {
-		{.name = REA_SLICE_LIT("content-type"), .value = rea_slice_of(answer->content_type)},
-		{.name = REA_SLICE_LIT("cache-control"), .value = REA_SLICE_LIT("no-store")},
-		{.name = REA_SLICE_LIT("x-content-type-options"), .value = REA_SLICE_LIT("nosniff")},
-		{.name = REA_SLICE_LIT("allow"), .value = rea_slice_of(answer->allow)},
+	    {.name = REA_SLICE_LIT("content-type"), .value = rea_slice_of(answer->content_type)},
+	    {.name = REA_SLICE_LIT("cache-control"), .value = REA_SLICE_LIT("no-store")},
+	    {.name = REA_SLICE_LIT("x-content-type-options"), .value = REA_SLICE_LIT("nosniff")},
+	    {.name = REA_SLICE_LIT("allow"), .value = rea_slice_of(answer->allow)},
 	};
 	size_t length = rea_buffer_length(&answer->body);
 	struct http_response_head head = {
-		.status = answer->status,
-		.fields = fields,
-		.fields_len = answer->allow[0] ? 4 : 3,
-		.body_length = length,
-		.has_body = has_body,
-		.close = close,
+	    .status = answer->status,
+	    .fields = fields,
+	    .fields_len = answer->allow[0] ? 4 : 3,
+	    .body_length = length,
+	    .has_body = has_body,
+	    .close = close,
 	};
 
-	if (http_server_respond(stream, &head) != 0 || (has_body && length > 0 && http_server_write(stream, rea_buffer_data(&answer->body), length) != 0) ||
+	if (http_server_respond(stream, &head) != 0 ||
+	    (has_body && length > 0 && http_server_write(stream, rea_buffer_data(&answer->body), length) != 0) ||
 	    http_server_finish(stream, NULL, 0) != 0)
 		http_server_reset(stream);
 }
@@ -120,22 +122,23 @@ static void on_abort(struct http_server_stream *stream, enum http_error error)
 }
 
 static const struct http_server_events events = {
-	.on_request = on_request,
-	.on_body = on_body,
-	.on_body_end = on_body_end,
-	.on_abort = on_abort,
+    .on_request = on_request,
+    .on_body = on_body,
+    .on_body_end = on_body_end,
+    .on_abort = on_abort,
 };
 
-int admin_new(struct loop *loop, const char *address, const struct admin_sources *sources, struct admin **ret_admin, struct rea_error_info *ret_info)
+int admin_new(struct loop *loop, const char *address, const struct admin_sources *sources, struct admin **ret_admin,
+    struct rea_error_info *ret_info)
 {
 	struct admin *admin = calloc(1, sizeof(*admin));
 	struct loop_http_options options = {
-		.events = &events,
-		.limits = {.head_bytes = 16384, .fields = 100, .chunk_ext_bytes = 256, .trailer_bytes = 8192},
-		.connections_max = CONNECTIONS_MAX,
-		.head_timeout_ns = HEAD_TIMEOUT_NS,
-		.idle_timeout_ns = IDLE_TIMEOUT_NS,
-		.user = admin,
+	    .events = &events,
+	    .limits = {.head_bytes = 16384, .fields = 100, .chunk_ext_bytes = 256, .trailer_bytes = 8192},
+	    .connections_max = CONNECTIONS_MAX,
+	    .head_timeout_ns = HEAD_TIMEOUT_NS,
+	    .idle_timeout_ns = IDLE_TIMEOUT_NS,
+	    .user = admin,
 	};
 	int error;
 

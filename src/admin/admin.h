@@ -26,8 +26,8 @@ struct admin_config {
 	const char *path;
 	const char *version; /* identifies the document's bytes */
 	int64_t loaded_unix_ns;
-	uint64_t reloads;    /* loads that succeeded after the first */
-	uint64_t rejects;    /* loads that were refused */
+	uint64_t reloads;                        /* loads that succeeded after the first */
+	uint64_t rejects;                        /* loads that were refused */
 	const struct rea_error_info *last_error; /* why the latest load was refused; NULL = it was not */
 };
 
@@ -42,11 +42,14 @@ struct admin_sources {
 
 struct admin;
 
-/* Listens on address ("127.0.0.1:7071"; port 0: the kernel chooses). sources: copied. Returns 0, REA_ERR_NOMEM or REA_ERR_IO with ret_info. */
-int admin_new(struct loop *loop, const char *address, const struct admin_sources *sources, struct admin **ret_admin, struct rea_error_info *ret_info);
+/* Listens on address ("127.0.0.1:7071"; port 0: the kernel chooses). sources: copied. Returns 0, REA_ERR_NOMEM or
+ * REA_ERR_IO with ret_info. */
+int admin_new(struct loop *loop, const char *address, const struct admin_sources *sources, struct admin **ret_admin,
+    struct rea_error_info *ret_info);
 /* Where it listens. */
 const char *admin_address(const struct admin *admin);
-/* Stop listening, cut open connections, free. closed (may be NULL) is called once nothing is left; not from inside this call. NULL admin: no-op. */
+/* Stop listening, cut open connections, free. closed (may be NULL) is called once nothing is left; not from inside
+ * this call. NULL admin: no-op. */
 void admin_close(struct admin *admin, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -121,7 +121,8 @@ static bool percent_decode(struct rea_slice text, char *ret_text, size_t size, s
 		char c = text.data[i];
 
 		if (c == '%') {
-			int high = i + 2 < text.length ? hex_digit(text.data[i + 1]) : -1, low = i + 2 < text.length ? hex_digit(text.data[i + 2]) : -1;
+			int high = i + 2 < text.length ? hex_digit(text.data[i + 1]) : -1,
+			    low = i + 2 < text.length ? hex_digit(text.data[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return false;
@@ -249,7 +250,7 @@ static void answer_readyz(struct answer *answer, const struct request *request)
 {
 	static const char *const names[] = {
 #define X(name, text) [ADMIN_##name] = text,
-		ADMIN_READINESS_MAP(X)
+	    ADMIN_READINESS_MAP(X)
 #undef X
 	};
 	enum admin_readiness readiness = request->sources->readiness(request->sources->user_data);
@@ -288,7 +289,8 @@ static void answer_events(struct answer *answer, const struct request *request)
 	uint64_t limit = ANSWER_EVENTS_DEFAULT;
 	struct rea_slice value;
 
-	if (query_value(request->query, "limit", &value) && (!rea_slice_to_u64(value, &limit) || limit < 1 || limit > ANSWER_EVENTS_MAX)) {
+	if (query_value(request->query, "limit", &value) &&
+	    (!rea_slice_to_u64(value, &limit) || limit < 1 || limit > ANSWER_EVENTS_MAX)) {
 		answer_problem(answer, 400, "limit is a number from 1 to 1000");
 		return;
 	}
@@ -369,13 +371,13 @@ static void answer_config(struct answer *answer, const struct request *request)
 /* ---- routes ---- */
 
 static const struct route routes[] = {
-	{HTTP_GET, "/healthz", answer_healthz},
-	{HTTP_GET, "/readyz", answer_readyz},
-	{HTTP_GET, "/version", answer_version},
-	{HTTP_GET, "/metrics", answer_metrics},
-	{HTTP_GET, "/v1/config", answer_config},
-	{HTTP_GET, "/v1/events", answer_events},
-	{HTTP_GET, "/v1/timelines/{}", answer_timeline},
+    {HTTP_GET, "/healthz", answer_healthz},
+    {HTTP_GET, "/readyz", answer_readyz},
+    {HTTP_GET, "/version", answer_version},
+    {HTTP_GET, "/metrics", answer_metrics},
+    {HTTP_GET, "/v1/config", answer_config},
+    {HTTP_GET, "/v1/events", answer_events},
+    {HTTP_GET, "/v1/timelines/{}", answer_timeline},
 };
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
@@ -387,7 +389,8 @@ static bool matches(const struct route *route, struct rea_slice path, struct rea
 
 	if (pattern.data[pattern.length - 1] != '}')
 		return rea_slice_equal(pattern, path);
-	if (path.length <= literal || memcmp(path.data, pattern.data, literal) != 0 || memchr(path.data + literal, '/', path.length - literal))
+	if (path.length <= literal || memcmp(path.data, pattern.data, literal) != 0 ||
+	    memchr(path.data + literal, '/', path.length - literal))
 		return false;
 	*ret_parameter = rea_slice_make(path.data + literal, path.length - literal);
 	return true;
@@ -429,7 +432,8 @@ static void split_target(struct rea_slice target, struct request *ret_request)
 	size_t path_length = question ? (size_t)(question - target.data) : target.length;
 
 	ret_request->path = rea_slice_make(target.data, path_length);
-	ret_request->query = question ? rea_slice_make(question + 1, target.length - path_length - 1) : (struct rea_slice){NULL, 0};
+	ret_request->query =
+	    question ? rea_slice_make(question + 1, target.length - path_length - 1) : (struct rea_slice){NULL, 0};
 }
 
 static void answer_route(struct answer *answer, struct request *request, enum http_method method)

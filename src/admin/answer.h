@@ -23,7 +23,8 @@ struct answer {
 void answer_init(struct answer *answer, const struct rea_alloc *alloc);
 void answer_fini(struct answer *answer);
 /* target: path with or without query, as received. Out of memory is an answer too: 503 without a body. */
-void answer_request(struct answer *answer, const struct admin_sources *sources, enum http_method method, struct rea_slice target);
+void answer_request(
+    struct answer *answer, const struct admin_sources *sources, enum http_method method, struct rea_slice target);
 /* A problem document (RFC 9457). */
 void answer_problem(struct answer *answer, uint16_t status, const char *detail);
 

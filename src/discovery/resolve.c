@@ -84,7 +84,8 @@ static size_t collect(const struct addrinfo *found, uint16_t port, struct rea_in
 	return count;
 }
 
-int resolve_address(const char *address, struct rea_instance_id *ret_ids, size_t max, size_t *ret_count, struct rea_error_info *ret_info)
+int resolve_address(const char *address, struct rea_instance_id *ret_ids, size_t max, size_t *ret_count,
+    struct rea_error_info *ret_info)
 {
 	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;

@@ -1,5 +1,6 @@
 #include "discovery/watch.h"
 
+#include "base/container.h"
 #include "base/buffer.h"
 #include "base/hash.h"
 
@@ -10,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An editor's rename, write and chmod come as one change. Not started anew by each event, or a busy directory would postpone it for ever. */
+/* An editor's rename, write and chmod come as one change. Not started anew by each event, or a busy directory
+ * would postpone it for ever. */
 #define DEBOUNCE_NS (100 * REA_NS_PER_MS)
 #define POLL_NS (2 * REA_NS_PER_S)
 /* One byte more than a configuration may have, so that the parser can say so. */
@@ -61,7 +63,8 @@ static void on_event(uv_fs_event_t *event, const char *name, int events, int sta
 		loop_timer_start(watch->loop, &watch->debounce, rea_time_add(loop_now(watch->loop), DEBOUNCE_NS));
 }
 
-/* Watch another directory; path: taken over, NULL = none. Without inotify (its limits can be used up) the poll alone finds changes. */
+/* Watch another directory; path: taken over, NULL = none. Without inotify (its limits can be used up) the poll
+ * alone finds changes. */
 static void move_to(struct directory *directory, char *path)
 {
 	if (path != NULL && directory->path != NULL && strcmp(path, directory->path) == 0) {
@@ -106,8 +109,9 @@ static struct file_state state_of(const struct stat *status)
 
 static bool state_equal(const struct file_state *a, const struct file_state *b)
 {
-	return a->device == b->device && a->inode == b->inode && a->size == b->size && a->modified.tv_sec == b->modified.tv_sec &&
-	    a->modified.tv_nsec == b->modified.tv_nsec && a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+	       a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 /* Returns 0 or an errno value. */
@@ -194,7 +198,7 @@ void watch_look(struct watch *watch, bool again)
 
 static void on_debounced(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct watch *watch = (struct watch *)(void *)((char *)timer - offsetof(struct watch, debounce));
+	struct watch *watch = REA_CONTAINER_OF(timer, struct watch, debounce);
 
 	(void)now_ns;
 	watch_look(watch, false);
@@ -202,7 +206,7 @@ static void on_debounced(struct wheel_timer *timer, uint64_t now_ns)
 
 static void on_poll(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct watch *watch = (struct watch *)(void *)((char *)timer - offsetof(struct watch, poll));
+	struct watch *watch = REA_CONTAINER_OF(timer, struct watch, poll);
 	struct stat status;
 	struct file_state state;
 
@@ -217,7 +221,8 @@ static void on_poll(struct wheel_timer *timer, uint64_t now_ns)
 
 /* ------------------------------------------------------------------ lifetime */
 
-int watch_start(struct loop *loop, const char *path, const char *version, watch_changed *changed, void *user_data, struct watch **ret_watch)
+int watch_start(struct loop *loop, const char *path, const char *version, watch_changed *changed, void *user_data,
+    struct watch **ret_watch)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
 

@@ -5,10 +5,9 @@
 #define KEY(length, letter) ((unsigned)(length) << 8 | (unsigned char)(letter))
 #define KEY_INDEX 4
 
-static const struct rea_slice names[] = {
-	{NULL, 0},
+static const struct rea_slice names[] = {{NULL, 0},
 #define X(id, text) {text, sizeof(text) - 1},
-	HTTP_FIELD_MAP(X)
+    HTTP_FIELD_MAP(X)
 #undef X
 };
 
@@ -16,6 +15,7 @@ static enum http_field_id candidate(struct rea_slice name)
 {
 	size_t index = name.length > KEY_INDEX ? KEY_INDEX : name.length - 1;
 
+	/* clang-format off */
 	switch (KEY(name.length, rea_ascii_lower(name.data[index]))) {
 	case KEY(2, 'e'): return HTTP_FIELD_TE;
 	case KEY(3, 'a'): return HTTP_FIELD_VIA;
@@ -47,6 +47,7 @@ static enum http_field_id candidate(struct rea_slice name)
 	case KEY(26, '-'): return HTTP_FIELD_GRPC_PREVIOUS_RPC_ATTEMPTS;
 	default: return HTTP_FIELD_OTHER;
 	}
+	/* clang-format on */
 }
 
 enum http_field_id http_field_id_of(struct rea_slice name)

@@ -1,8 +1,9 @@
 /*
  * The HTTP/1.1 codec.
  *
- * A head is searched for its end with memchr as it comes in, then read in one pass: names by table, values eight bytes at a time. Every line of a section ends in
- * CRLF and the last one is empty when it gets here, so a scan that stops at CR cannot run past the end.
+ * A head is searched for its end with memchr as it comes in, then read in one pass: names by table, values eight bytes
+ * at a time. Every line of a section ends in CRLF and the last one is empty when it gets here, so a scan that stops at
+ * CR cannot run past the end.
  */
 #include "http/h1.h"
 
@@ -19,6 +20,7 @@ enum {
 	HEX = 8,
 };
 
+/* clang-format off */
 static const uint8_t classes[256] = {
 	 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0, /* 00 */
 	 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0, /* 10 */
@@ -29,6 +31,7 @@ static const uint8_t classes[256] = {
 	 3, 15, 15, 15, 15, 15, 15,  7,  7,  7,  7,  7,  7,  7,  7,  7, /* 60 */
 	 7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  2,  3,  2,  7,  0, /* 70 */
 };
+/* clang-format on */
 
 static bool is(char c, unsigned class)
 {
@@ -112,7 +115,8 @@ static size_t find_end(struct h1_section *section, bool one_line, const char *da
 	return 0;
 }
 
-static enum http_error take(struct h1_section *section, size_t max, bool one_line, bool keep, struct rea_slice *in, struct rea_slice *ret_whole)
+static enum http_error take(
+    struct h1_section *section, size_t max, bool one_line, bool keep, struct rea_slice *in, struct rea_slice *ret_whole)
 {
 	size_t had = rea_buffer_length(&section->bytes), room = max - had;
 	size_t length = in->length < room ? in->length : room, used;
@@ -139,7 +143,8 @@ static enum http_error take(struct h1_section *section, size_t max, bool one_lin
 	return HTTP_ERROR_NONE;
 }
 
-enum http_error h1_section_take(struct h1_section *section, size_t max, bool keep, struct rea_slice *in, struct rea_slice *ret_whole)
+enum http_error h1_section_take(
+    struct h1_section *section, size_t max, bool keep, struct rea_slice *in, struct rea_slice *ret_whole)
 {
 	return take(section, max, false, keep, in, ret_whole);
 }
@@ -173,8 +178,8 @@ static enum http_error grow(struct h1_fields *fields, size_t max)
 }
 
 #define MASK(id) (UINT64_C(1) << HTTP_FIELD_##id)
-#define CONNECTION_LEVEL                                                                                     \
-	(MASK(CONNECTION) | MASK(KEEP_ALIVE) | MASK(PROXY_CONNECTION) | MASK(PROXY_AUTHENTICATE) |           \
+#define CONNECTION_LEVEL                                                                           \
+	(MASK(CONNECTION) | MASK(KEEP_ALIVE) | MASK(PROXY_CONNECTION) | MASK(PROXY_AUTHENTICATE) | \
 	    MASK(PROXY_AUTHORIZATION) | MASK(TE) | MASK(TRAILER) | MASK(TRANSFER_ENCODING) | MASK(UPGRADE))
 _Static_assert(HTTP_FIELD_COUNT <= 64, "a set of field ids fits in 64 bits");
 
@@ -231,7 +236,7 @@ struct facts {
 	uint64_t length; /* Content-Length, when has_length */
 	bool has_length;
 	bool chunked;
-	bool close;      /* options of Connection */
+	bool close; /* options of Connection */
 	bool keep_alive;
 	bool upgrade;
 	bool has_upgrade;
@@ -257,8 +262,9 @@ static void connection_option(struct rea_slice option, struct h1_fields *fields,
 		facts->keep_alive = true;
 	else if (rea_slice_equal_nocase(option, REA_SLICE_LIT("upgrade")))
 		facts->upgrade = true;
-	else if (http_field_id_of(option) == HTTP_FIELD_OTHER) /* the known ones are connection-level already, or not for Connection to remove */
+	else if (http_field_id_of(option) == HTTP_FIELD_OTHER)
 		mark_hop_by_hop(fields, option);
+	/* The known ones are connection-level already, or not for Connection to remove. */
 }
 
 /* A list of tokens, separated by commas and blanks; empty elements are allowed. */
@@ -321,8 +327,11 @@ static enum http_error learn_all(struct h1_fields *fields, uint8_t version, stru
 {
 	*ret_facts = (struct facts){0};
 	for (size_t i = 0; i < fields->length; i++) {
-		enum http_error error = fields->items[i].id != HTTP_FIELD_OTHER ? learn(&fields->items[i], fields, ret_facts) : HTTP_ERROR_NONE;
+		enum http_error error;
 
+		if (fields->items[i].id == HTTP_FIELD_OTHER)
+			continue;
+		error = learn(&fields->items[i], fields, ret_facts);
 		if (error != HTTP_ERROR_NONE)
 			return error;
 	}
@@ -362,24 +371,27 @@ bool h1_request_may_begin(char c)
 	return is(c, TOKEN) || c == '\r' || c == '\n';
 }
 
-static bool equal(struct rea_slice a, const char *text)
+/* Which of two methods of the same length. */
+static enum http_method which(struct rea_slice m, const char *a, enum http_method a_id, const char *b, enum http_method b_id)
 {
-	return memcmp(a.data, text, a.length) == 0;
+	if (memcmp(m.data, a, m.length) == 0)
+		return a_id;
+	return memcmp(m.data, b, m.length) == 0 ? b_id : HTTP_OTHER;
 }
 
 enum http_method h1_method_of(struct rea_slice m)
 {
 	switch (m.length) {
 	case 3:
-		return equal(m, "GET") ? HTTP_GET : equal(m, "PUT") ? HTTP_PUT : HTTP_OTHER;
+		return which(m, "GET", HTTP_GET, "PUT", HTTP_PUT);
 	case 4:
-		return equal(m, "POST") ? HTTP_POST : equal(m, "HEAD") ? HTTP_HEAD : HTTP_OTHER;
+		return which(m, "POST", HTTP_POST, "HEAD", HTTP_HEAD);
 	case 5:
-		return equal(m, "PATCH") ? HTTP_PATCH : equal(m, "TRACE") ? HTTP_TRACE : HTTP_OTHER;
+		return which(m, "PATCH", HTTP_PATCH, "TRACE", HTTP_TRACE);
 	case 6:
-		return equal(m, "DELETE") ? HTTP_DELETE : HTTP_OTHER;
+		return memcmp(m.data, "DELETE", 6) == 0 ? HTTP_DELETE : HTTP_OTHER;
 	case 7:
-		return equal(m, "OPTIONS") ? HTTP_OPTIONS : equal(m, "CONNECT") ? HTTP_CONNECT : HTTP_OTHER;
+		return which(m, "OPTIONS", HTTP_OPTIONS, "CONNECT", HTTP_CONNECT);
 	default:
 		return HTTP_OTHER;
 	}
@@ -389,7 +401,9 @@ static bool port_valid(const char *p, const char *end)
 {
 	uint64_t port;
 
-	return end - p <= 5 && rea_slice_to_u64(rea_slice_make(p, (size_t)(end - p)), &port) && port >= 1 && port <= UINT16_MAX;
+	if (end - p > 5 || !rea_slice_to_u64(rea_slice_make(p, (size_t)(end - p)), &port))
+		return false;
+	return port >= 1 && port <= UINT16_MAX;
 }
 
 /* Where the host that begins at p ends; NULL when it is malformed. */
@@ -425,11 +439,17 @@ static bool starts_nocase(struct rea_slice s, struct rea_slice prefix)
 	return s.length >= prefix.length && rea_slice_equal_nocase(rea_slice_make(s.data, prefix.length), prefix);
 }
 
+static size_t scheme_length(struct rea_slice target)
+{
+	if (starts_nocase(target, REA_SLICE_LIT("http://")))
+		return 4;
+	return starts_nocase(target, REA_SLICE_LIT("https://")) ? 5 : 0;
+}
+
 /* http://authority[/path][?query] */
 static bool absolute_form(char *target, size_t length, struct http_request *request)
 {
-	struct rea_slice all = rea_slice_make(target, length);
-	size_t scheme = starts_nocase(all, REA_SLICE_LIT("http://")) ? 4 : starts_nocase(all, REA_SLICE_LIT("https://")) ? 5 : 0;
+	size_t scheme = scheme_length(rea_slice_make(target, length));
 	size_t begin = scheme + 3, at = begin;
 
 	if (scheme == 0)
@@ -493,13 +513,21 @@ static enum http_error read_request_line(char **at, struct http_request *request
 	return read_target(target, (size_t)(end - target), request) ? HTTP_ERROR_NONE : HTTP_ERROR_BAD_TARGET;
 }
 
+static bool hosts_valid(const struct facts *facts, uint8_t version)
+{
+	if (facts->hosts == 0)
+		return version == 10;
+	return facts->hosts == 1 && authority_valid(facts->host, false);
+}
+
 static enum http_error judge_request(const struct facts *facts, struct http_request *request)
 {
 	bool body = facts->chunked || facts->length > 0;
 
-	if (facts->hosts > 1 || (facts->hosts == 0 && request->version == 11) || (facts->hosts == 1 && !authority_valid(facts->host, false)))
+	if (!hosts_valid(facts, request->version))
 		return HTTP_ERROR_BAD_HOST;
-	if (request->method_id == HTTP_CONNECT && body) /* what follows is the tunnel's; no two readers agree on such a body */
+	/* What follows is the tunnel's: no two readers agree on such a body. */
+	if (request->method_id == HTTP_CONNECT && body)
 		return HTTP_ERROR_BAD_LENGTH;
 	if (request->version == 11 && facts->expects_unknown)
 		return HTTP_ERROR_EXPECTATION;
@@ -511,8 +539,8 @@ static enum http_error judge_request(const struct facts *facts, struct http_requ
 	return HTTP_ERROR_NONE;
 }
 
-enum http_error h1_request_parse(char *head, size_t length, const struct http_limits *limits, struct h1_fields *fields, struct http_request *ret_request,
-    enum h1_framing *ret_framing, bool *ret_persistent)
+enum http_error h1_request_parse(char *head, size_t length, const struct http_limits *limits, struct h1_fields *fields,
+    struct http_request *ret_request, enum h1_framing *ret_framing, bool *ret_persistent)
 {
 	struct http_request request = {0};
 	struct facts facts;
@@ -530,14 +558,19 @@ enum http_error h1_request_parse(char *head, size_t length, const struct http_li
 	request.fields = fields->items;
 	request.fields_len = fields->length;
 	*ret_request = request;
-	*ret_framing = facts.chunked ? H1_FRAMING_CHUNKED : facts.length > 0 ? H1_FRAMING_LENGTH : H1_FRAMING_NONE;
+	*ret_framing = facts.length > 0 ? H1_FRAMING_LENGTH : H1_FRAMING_NONE;
+	if (facts.chunked)
+		*ret_framing = H1_FRAMING_CHUNKED;
 	*ret_persistent = persistent(&facts, request.version);
 	return HTTP_ERROR_NONE;
 }
 
 /* ---- responses ---- */
 
-/* version SP status [SP [reason]] CRLF; *at moves to the first field. Servers that leave the second SP out are common, and nothing else can be meant. */
+/*
+ * version SP status [SP [reason]] CRLF; *at moves to the first field. Servers that leave the second SP out are common,
+ * and nothing else can be meant.
+ */
 static enum http_error read_status_line(const char **at, const char *end, struct http_response *response)
 {
 	const char *p = *at, *stop;
@@ -566,7 +599,8 @@ static enum http_error read_status_line(const char **at, const char *end, struct
 }
 
 /* RFC 9112, 6.3. */
-static enum http_error judge_response(const struct facts *facts, struct h1_asked asked, struct http_response *response, enum h1_framing *ret_framing)
+static enum http_error judge_response(
+    const struct facts *facts, struct h1_asked asked, struct http_response *response, enum h1_framing *ret_framing)
 {
 	uint16_t status = response->status;
 
@@ -592,8 +626,8 @@ static enum http_error judge_response(const struct facts *facts, struct h1_asked
 	return HTTP_ERROR_NONE;
 }
 
-enum http_error h1_response_parse(const char *head, size_t length, const struct http_limits *limits, struct h1_asked asked, struct h1_fields *fields,
-    struct http_response *ret_response, enum h1_framing *ret_framing, bool *ret_persistent)
+enum http_error h1_response_parse(const char *head, size_t length, const struct http_limits *limits, struct h1_asked asked,
+    struct h1_fields *fields, struct http_response *ret_response, enum h1_framing *ret_framing, bool *ret_persistent)
 {
 	struct http_response response = {0};
 	struct facts facts;
@@ -615,7 +649,7 @@ enum http_error h1_response_parse(const char *head, size_t length, const struct 
 	*ret_framing = framing;
 	/* A 204 or 1xx that announces a body may send one: nothing after it can be trusted. */
 	*ret_persistent = persistent(&facts, response.version) && framing != H1_FRAMING_CLOSE &&
-	    !((response.status == 204 || response.status < 200) && (facts.chunked || facts.length > 0));
+			  !((response.status == 204 || response.status < 200) && (facts.chunked || facts.length > 0));
 	return HTTP_ERROR_NONE;
 }
 
@@ -714,15 +748,20 @@ static enum http_error read_chunk_header(struct rea_slice line, const struct htt
 	return HTTP_ERROR_NONE;
 }
 
-/* Fields that a trailer must not carry (RFC 9110, 6.5.1): framing, routing, credentials, what says how to read the body, and all that rea acts on before the end. */
+/*
+ * Not what a trailer must not carry (RFC 9110, 6.5.1): framing, routing, credentials, what says how to read the body;
+ * and nothing that rea acts on before the end.
+ */
 static bool trailer_allowed(const struct http_field *field)
 {
+	/* clang-format off */
 	static const struct rea_slice forbidden[] = {
 		REA_SLICE_LIT("age"), REA_SLICE_LIT("cache-control"), REA_SLICE_LIT("content-encoding"), REA_SLICE_LIT("content-range"), REA_SLICE_LIT("content-type"),
 		REA_SLICE_LIT("cookie"), REA_SLICE_LIT("expires"), REA_SLICE_LIT("if-match"), REA_SLICE_LIT("if-modified-since"), REA_SLICE_LIT("if-none-match"),
 		REA_SLICE_LIT("if-range"), REA_SLICE_LIT("if-unmodified-since"), REA_SLICE_LIT("location"), REA_SLICE_LIT("max-forwards"), REA_SLICE_LIT("pragma"),
 		REA_SLICE_LIT("range"), REA_SLICE_LIT("set-cookie"), REA_SLICE_LIT("vary"), REA_SLICE_LIT("warning"), REA_SLICE_LIT("www-authenticate"),
 	};
+	/* clang-format on */
 
 	if (field->id != HTTP_FIELD_OTHER)
 		return in_set(field->id, MASK(REA_RETRY) | MASK(REA_REASON) | MASK(GRPC_RETRY_PUSHBACK_MS));
@@ -790,7 +829,8 @@ static enum http_error chunk_trailers(struct h1_body *body, const struct http_li
 	return read_trailers(section, limits, &body->trailers);
 }
 
-static enum h1_event chunked_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in, struct rea_slice *ret_piece, enum http_error *ret_error)
+static enum h1_event chunked_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in,
+    struct rea_slice *ret_piece, enum http_error *ret_error)
 {
 	enum http_error error = HTTP_ERROR_NONE;
 
@@ -820,7 +860,8 @@ static enum h1_event chunked_next(struct h1_body *body, const struct http_limits
 	return body->chunk == H1_CHUNK_DONE ? H1_END : H1_MORE;
 }
 
-enum h1_event h1_body_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in, struct rea_slice *ret_piece, enum http_error *ret_error)
+enum h1_event h1_body_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in,
+    struct rea_slice *ret_piece, enum http_error *ret_error)
 {
 	enum h1_event event;
 
@@ -869,6 +910,12 @@ static char *put_number(char *p, uint64_t value, unsigned base)
 static bool passes(const struct http_field *field, uint64_t except)
 {
 	return !in_set(field->id, except) && (!field->hop_by_hop || field->id == HTTP_FIELD_UPGRADE);
+}
+
+/* Connection-level ids, without Upgrade when that is asked for. */
+static uint64_t stays_behind(bool upgrade)
+{
+	return upgrade ? CONNECTION_LEVEL & ~MASK(UPGRADE) : CONNECTION_LEVEL;
 }
 
 static size_t fields_size(const struct http_field *fields, size_t fields_len)
@@ -932,10 +979,12 @@ static void end_head(struct rea_buffer *out, const char *p)
 
 int h1_request_write(struct rea_buffer *out, const struct http_request_head *head, enum h1_framing framing)
 {
-	uint64_t except = (CONNECTION_LEVEL & ~MASK(UPGRADE)) | MASK(HOST) | MASK(CONTENT_LENGTH) | MASK(EXPECT) | (head->upgrade ? 0 : MASK(UPGRADE));
-	char *p = begin_head(out, head->method.length + head->path.length + 2 * head->authority.length + fields_size(head->fields, head->fields_len) +
-	    fields_size(head->more, head->more_len));
+	uint64_t except = MASK(HOST) | MASK(CONTENT_LENGTH) | MASK(EXPECT) | stays_behind(head->upgrade);
+	size_t size = head->method.length + head->path.length + 2 * head->authority.length;
+	char *p;
 
+	size += fields_size(head->fields, head->fields_len) + fields_size(head->more, head->more_len);
+	p = begin_head(out, size);
 	if (p == NULL)
 		return REA_ERR_NOMEM;
 	p = put(p, head->method);
@@ -965,11 +1014,15 @@ static char *put_status_line(char *p, uint16_t status, struct rea_slice reason)
 	return PUT_LIT(p, "\r\n");
 }
 
-int h1_response_write(struct rea_buffer *out, const struct http_response_head *head, enum h1_framing framing, enum h1_connection connection)
+int h1_response_write(struct rea_buffer *out, const struct http_response_head *head, enum h1_framing framing,
+    enum h1_connection connection)
 {
-	uint64_t except = (CONNECTION_LEVEL & ~MASK(UPGRADE)) | MASK(CONTENT_LENGTH) | (connection == H1_CONNECTION_UPGRADE ? 0 : MASK(UPGRADE));
-	char *p = begin_head(out, head->reason.length + fields_size(head->fields, head->fields_len) + fields_size(head->more, head->more_len));
+	uint64_t except = MASK(CONTENT_LENGTH) | stays_behind(connection == H1_CONNECTION_UPGRADE);
+	size_t size = head->reason.length;
+	char *p;
 
+	size += fields_size(head->fields, head->fields_len) + fields_size(head->more, head->more_len);
+	p = begin_head(out, size);
 	if (p == NULL)
 		return REA_ERR_NOMEM;
 	p = put_status_line(p, head->status, head->reason);

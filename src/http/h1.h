@@ -1,7 +1,9 @@
 /*
- * The HTTP/1.1 codec (RFC 9112): bytes to heads and bodies, and back. Private to src/http; the sessions h1_server.c and h1_client.c stand on it.
+ * The HTTP/1.1 codec (RFC 9112): bytes to heads and bodies, and back. Private to src/http; the sessions h1_server.c and
+ * h1_client.c stand on it.
  *
- * Strict: what two readers could understand differently is refused, never repaired. Sans-IO, no global state. Allocates only in its buffers and field arrays.
+ * Strict: what two readers could understand differently is refused, never repaired. Sans-IO, no global state. Allocates
+ * only in its buffers and field arrays.
  */
 #ifndef REA_SRC_HTTP_H1_H
 #define REA_SRC_HTTP_H1_H
@@ -9,9 +11,9 @@
 #include "http/http.h"
 
 /* Bounds that no configuration moves. */
-#define H1_CHUNK_DIGITS_MAX 16      /* of a chunk's size, leading zeros too */
+#define H1_CHUNK_DIGITS_MAX 16       /* of a chunk's size, leading zeros too */
 #define H1_CONNECTION_OPTIONS_MAX 64 /* names listed by all Connection fields of a head */
-#define H1_INTERIM_MAX 10           /* interim replies to one request */
+#define H1_INTERIM_MAX 10            /* interim replies to one request */
 
 /* Fields of one head or trailer section; the array is used again for the next. Zero-initialised it is empty. */
 struct h1_fields {
@@ -23,7 +25,10 @@ void h1_fields_fini(struct h1_fields *fields);
 
 /* ---- sections: lines up to an empty one (a head, the trailers), or just one line ---- */
 
-/* Zero-initialised it is empty. What it gathered has been searched: a byte is looked at once however slowly the section drips in. */
+/*
+ * Zero-initialised it is empty. What it gathered has been searched: a byte is looked at once however slowly the section
+ * drips in.
+ */
 struct h1_section {
 	struct rea_buffer bytes; /* the part that has arrived */
 	size_t line;             /* where the current line begins in it */
@@ -32,12 +37,14 @@ void h1_section_fini(struct h1_section *section);
 void h1_section_clear(struct h1_section *section);
 
 /*
- * Take from *in what belongs to the section, CRLFs included. *ret_whole is the section once its end is there, else empty; it lies in section->bytes, or in the
- * memory of *in when all of it came at once and keep is false. Clear the section before the next.
+ * Take from *in what belongs to the section, CRLFs included. *ret_whole is the section once its end is there, else
+ * empty; it lies in section->bytes, or in the memory of *in when all of it came at once and keep is false. Clear the
+ * section before the next.
  *
  * HTTP_ERROR_BAD_LINE_END for a LF without CR, HTTP_ERROR_HEAD_TOO_LARGE for more than max bytes, HTTP_ERROR_NOMEM.
  */
-enum http_error h1_section_take(struct h1_section *section, size_t max, bool keep, struct rea_slice *in, struct rea_slice *ret_whole);
+enum http_error h1_section_take(
+    struct h1_section *section, size_t max, bool keep, struct rea_slice *in, struct rea_slice *ret_whole);
 
 /* ---- heads ---- */
 
@@ -53,11 +60,11 @@ bool h1_request_may_begin(char c);
 enum http_method h1_method_of(struct rea_slice method);
 
 /*
- * head is a whole section: a start line, fields, an empty line. On success *ret_request borrows from head and from fields.
- * May shift the authority inside head by a byte ("http://host?query" has no "/" to begin its path with).
+ * head is a whole section: a start line, fields, an empty line. On success *ret_request borrows from head and from
+ * fields. May shift the authority inside head by a byte ("http://host?query" has no "/" to begin its path with).
  */
-enum http_error h1_request_parse(char *head, size_t length, const struct http_limits *limits, struct h1_fields *fields, struct http_request *ret_request,
-    enum h1_framing *ret_framing, bool *ret_persistent);
+enum http_error h1_request_parse(char *head, size_t length, const struct http_limits *limits, struct h1_fields *fields,
+    struct http_request *ret_request, enum h1_framing *ret_framing, bool *ret_persistent);
 
 /* What the request was decides how its response is read. */
 struct h1_asked {
@@ -65,8 +72,8 @@ struct h1_asked {
 	bool connect;
 	bool upgrade;
 };
-enum http_error h1_response_parse(const char *head, size_t length, const struct http_limits *limits, struct h1_asked asked, struct h1_fields *fields,
-    struct http_response *ret_response, enum h1_framing *ret_framing, bool *ret_persistent);
+enum http_error h1_response_parse(const char *head, size_t length, const struct http_limits *limits, struct h1_asked asked,
+    struct h1_fields *fields, struct http_response *ret_response, enum h1_framing *ret_framing, bool *ret_persistent);
 
 /* ---- bodies, received ---- */
 
@@ -97,7 +104,8 @@ enum h1_event {
 	H1_END,   /* *in begins with what follows the body */
 	H1_BAD,
 };
-enum h1_event h1_body_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in, struct rea_slice *ret_piece, enum http_error *ret_error);
+enum h1_event h1_body_next(struct h1_body *body, const struct http_limits *limits, struct rea_slice *in,
+    struct rea_slice *ret_piece, enum http_error *ret_error);
 
 /* ---- writing: each appends all or nothing; 0 or REA_ERR_NOMEM ---- */
 
@@ -110,8 +118,12 @@ enum h1_connection {
 
 /* framing: how the body follows. With H1_FRAMING_LENGTH head->body_length is announced, which may be 0. */
 int h1_request_write(struct rea_buffer *out, const struct http_request_head *head, enum h1_framing framing);
-/* With H1_FRAMING_NONE too, unless it is HTTP_LENGTH_UNKNOWN: what a HEAD or 304 says of the body that it does not carry. */
-int h1_response_write(struct rea_buffer *out, const struct http_response_head *head, enum h1_framing framing, enum h1_connection connection);
+/*
+ * With H1_FRAMING_NONE too, unless it is HTTP_LENGTH_UNKNOWN: what a HEAD or 304 says of the body that it does not
+ * carry.
+ */
+int h1_response_write(struct rea_buffer *out, const struct http_response_head *head, enum h1_framing framing,
+    enum h1_connection connection);
 int h1_interim_write(struct rea_buffer *out, uint16_t status, const struct http_field *fields, size_t fields_len);
 
 /* A body being sent. */
@@ -122,6 +134,7 @@ struct h1_sending {
 /* REA_ERR_INVALID: more than announced. Without a body what is given is dropped. */
 int h1_sending_write(struct h1_sending *sending, struct rea_buffer *out, const char *data, size_t length);
 /* REA_ERR_INVALID: less than announced. */
-int h1_sending_finish(struct h1_sending *sending, struct rea_buffer *out, const struct http_field *trailers, size_t trailers_len);
+int h1_sending_finish(
+    struct h1_sending *sending, struct rea_buffer *out, const struct http_field *trailers, size_t trailers_len);
 
 #endif

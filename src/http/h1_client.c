@@ -1,10 +1,11 @@
 /*
  * The client's side of an HTTP/1.1 connection: one exchange at a time.
  *
- *     IDLE --begin--> HEAD --open_response--> BODY --end_response--> IDLE
- *                      |                                \--(request not finished)--> SENDING --finish--> IDLE
- *                      \-- open_response (upgraded) --> TUNNEL
- *     any  --fail, eof, cancel--> DEAD
+ *     IDLE ──▶ HEAD ──▶ BODY ──▶ SENDING         IDLE   ▶ HEAD         client_begin
+ *      ▲         │       │          │            HEAD   ▶ BODY, TUNNEL open_response: as usual, upgraded
+ *      └─────────│───────┴──────────┘            BODY   ▶ IDLE, SENDING end_response: the request was finished, or not yet
+ *                ▼                               SENDING ▶ IDLE        client_finish
+ *              TUNNEL ──▶ DEAD                   all    ▶ DEAD         fail, end_of_input, client_cancel
  *
  * IDLE    no exchange is open; begin is possible while base.reusable. A byte received is one too many.
  * HEAD    the request goes out, the response's head has not arrived whole.
@@ -13,8 +14,8 @@
  * TUNNEL  bytes pass as they are, both ways.
  * DEAD    nothing can be done but free.
  *
- * base.reusable is true only in IDLE, and there only after exchanges that left nothing unread. It is true before on_body_end is called, so that callee may begin
- * the next exchange right there.
+ * base.reusable is true only in IDLE, and there only after exchanges that left nothing unread. It is true before
+ * on_body_end is called, so that callee may begin the next exchange right there.
  */
 #include "http/h1.h"
 
@@ -32,19 +33,19 @@ struct h1_client {
 	const struct http_client_events *events;
 	const struct http_limits *limits;
 	enum state state;
-	bool working;            /* a callback may be on the stack */
+	bool working; /* a callback may be on the stack */
 	bool paused;
 	bool request_finished;
-	bool persistent;         /* the response allows another exchange */
-	bool eof;                /* the peer's end was seen, and waits for what is held */
+	bool persistent; /* the response allows another exchange */
+	bool eof;        /* the peer's end was seen, and waits for what is held */
 	enum http_error error;
 	unsigned interims;
 	struct h1_asked asked;
 	struct h1_sending sending; /* the request's body */
 	struct h1_section head;
 	struct h1_fields fields;
-	struct h1_body body;     /* of the response */
-	struct rea_buffer held;  /* received, not worked on */
+	struct h1_body body;    /* of the response */
+	struct rea_buffer held; /* received, not worked on */
 };
 
 static struct h1_client *of_client(struct http_client *client)
@@ -69,7 +70,6 @@ static void assert_valid(const struct h1_client *c)
 	assert(!c->paused || receiving(c));
 	assert(c->error == HTTP_ERROR_NONE || c->state == DEAD);
 	assert(c->state != SENDING || !c->request_finished);
-	assert(!c->asked.connect || c->state == IDLE || c->request_finished || c->state == TUNNEL || c->state == DEAD);
 	assert(c->working || c->base.reading_paused == (rea_buffer_length(&c->held) > 0));
 	assert(c->working || !c->base.reading_paused || (receiving(c) && c->paused));
 }
@@ -129,7 +129,8 @@ static struct http_client_stream *client_begin(struct http_client *client, const
 	if (!c->base.reusable || h1_request_write(&c->base.out, head, framing) != 0)
 		return NULL;
 	c->sending = (struct h1_sending){framing, head->body_length};
-	c->asked = (struct h1_asked){.head = method == HTTP_HEAD, .connect = method == HTTP_CONNECT, .upgrade = head->upgrade};
+	c->asked =
+	    (struct h1_asked){.head = method == HTTP_HEAD, .connect = method == HTTP_CONNECT, .upgrade = head->upgrade};
 	c->request_finished = false;
 	c->interims = 0;
 	c->base.keep_alive_s = 0;
@@ -183,7 +184,9 @@ static uint32_t keep_alive_hint(const struct http_response *response)
 			continue;
 		for (p += name.length, digits = p; p < end && *p >= '0' && *p <= '9'; p++)
 			;
-		return rea_slice_to_u64(rea_slice_make(digits, (size_t)(p - digits)), &seconds) && seconds <= UINT32_MAX ? (uint32_t)seconds : 0;
+		if (!rea_slice_to_u64(rea_slice_make(digits, (size_t)(p - digits)), &seconds) || seconds > UINT32_MAX)
+			return 0;
+		return (uint32_t)seconds;
 	}
 	return 0;
 }
@@ -212,7 +215,8 @@ static void receive_head(struct h1_client *c, struct rea_slice *in)
 	if (error == HTTP_ERROR_NONE && whole.length == 0)
 		return;
 	if (error == HTTP_ERROR_NONE)
-		error = h1_response_parse(whole.data, whole.length, c->limits, c->asked, &c->fields, &response, &framing, &c->persistent);
+		error = h1_response_parse(
+		    whole.data, whole.length, c->limits, c->asked, &c->fields, &response, &framing, &c->persistent);
 	c->base.unread = in->length;
 	if (error == HTTP_ERROR_NONE && response.upgraded && response.status == 101 && !c->request_finished)
 		error = HTTP_ERROR_UNEXPECTED; /* the new protocol begins behind the request, which has no end yet */
@@ -336,6 +340,15 @@ static void end_of_input(struct h1_client *c)
 		c->events->on_body_end(&c->stream, NULL, 0);
 }
 
+static int result(const struct h1_client *c)
+{
+	if (c->state != DEAD)
+		return 0;
+	if (c->error == HTTP_ERROR_NONE)
+		return REA_ERR_IO;
+	return c->error == HTTP_ERROR_NOMEM ? REA_ERR_NOMEM : REA_ERR_SYNTAX;
+}
+
 static int settle(struct h1_client *c)
 {
 	if (c->state == DEAD)
@@ -345,7 +358,7 @@ static int settle(struct h1_client *c)
 	rea_buffer_trim(&c->held, HELD_KEEP);
 	c->base.reading_paused = rea_buffer_length(&c->held) > 0;
 	assert_valid(c);
-	return c->state != DEAD ? 0 : c->error == HTTP_ERROR_NONE ? REA_ERR_IO : c->error == HTTP_ERROR_NOMEM ? REA_ERR_NOMEM : REA_ERR_SYNTAX;
+	return result(c);
 }
 
 static int client_receive(struct http_client *client, const char *data, size_t length)
@@ -422,22 +435,23 @@ static void client_free(struct http_client *client)
 struct http_client *h1_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner)
 {
 	static const struct http_client_ops ops = {
-		.begin = client_begin,
-		.write = client_write,
-		.finish = client_finish,
-		.receive = client_receive,
-		.eof = client_eof,
-		.pause = client_pause,
-		.resume = client_resume,
-		.cancel = client_cancel,
-		.free = client_free,
+	    .begin = client_begin,
+	    .write = client_write,
+	    .finish = client_finish,
+	    .receive = client_receive,
+	    .eof = client_eof,
+	    .pause = client_pause,
+	    .resume = client_resume,
+	    .cancel = client_cancel,
+	    .free = client_free,
 	};
 	const struct rea_alloc *alloc = rea_alloc_default();
 	struct h1_client *c = alloc->realloc(NULL, sizeof(*c), alloc->user_data);
 
 	if (c == NULL)
 		return NULL;
-	*c = (struct h1_client){.base = {.ops = &ops, .reusable = true, .owner = owner}, .events = events, .limits = limits, .request_finished = true};
+	*c = (struct h1_client){.events = events, .limits = limits, .request_finished = true};
+	c->base = (struct http_client){.ops = &ops, .reusable = true, .owner = owner};
 	c->stream.session = &c->base;
 	return &c->base;
 }

@@ -1,32 +1,35 @@
 /*
  * The server's side of an HTTP/1.1 connection: one exchange at a time.
  *
- *               open_exchange            receive_body
- *     HEAD ----------------------> BODY ---------------> WAIT ---- respond(upgraded) ---> TUNNEL
- *      ^ \------ (no body) -------------------------------^ |                               |
- *      |                            |                       |                               |
- *      +------- end_exchange -------|-----------------------+                               |
- *                                   v                       |                               |
- *                                 DRAIN ------------------> CLOSED <------------------------+
+ *     HEAD ──▶ BODY ──▶ WAIT ──▶ TUNNEL          HEAD   ▶ BODY, WAIT   open_exchange: with a body, without
+ *      ▲ └───────────────▲ │       │             BODY   ▶ WAIT         receive_body: the request has arrived
+ *      │        │ │        │       │             BODY, WAIT ▶ HEAD     end_exchange: another may come
+ *      └────────┴─│────────┘       │             BODY   ▶ DRAIN        end_exchange: before its request had arrived
+ *                 ▼                ▼             WAIT   ▶ TUNNEL       server_respond: upgraded
+ *               DRAIN ──────────▶ CLOSED         all    ▶ CLOSED       close_session
  *
  * HEAD    no exchange is open; part of a head may have arrived.
  * BODY    the exchange is open, its request's body is arriving.
- * WAIT    the exchange is open, its request has arrived; more bytes are held, for they may be the next request or, after an upgrade, the tunnel's.
+ * WAIT    the exchange is open, its request has arrived; more bytes are held, for they may be the next request or,
+ *         after an upgrade, the tunnel's.
  * TUNNEL  the exchange is open; bytes pass as they are.
- * DRAIN   the exchange is over, but its client was still sending: its bytes are dropped, a while, lest a reset destroy the answer on its way.
- * CLOSED  want_close is set, input is dropped. Reached from every state: the end of input, a malformed message, the last exchange.
+ * DRAIN   the exchange is over, but its client was still sending: its bytes are dropped, a while, lest a reset destroy
+ *         the answer on its way.
+ * CLOSED  want_close is set, input is dropped. Reached from every state: the end of input, a malformed message, the
+ *         last exchange.
  *
- * The head lies in memory of the session until the next head begins. What is left of a receive when work cannot go on is held, and reading_paused says so.
+ * The head lies in memory of the session until the next head begins. What is left of a receive when work cannot go on
+ * is held, and reading_paused says so.
  */
 #include "http/h1.h"
 
 #include <rea/error.h>
 
 #include <assert.h>
-#include <stdio.h>
 
-#define DRAIN_MAX 65536u      /* bytes dropped behind an early answer */
-#define HEAD_KEEP 4096u       /* memory kept between exchanges */
+#define DRAIN_MAX 65536u /* bytes dropped behind an early answer */
+#define ANSWER_MAX 512u  /* an answer of the session's own: half for the head, half for the body */
+#define HEAD_KEEP 4096u  /* memory kept between exchanges */
 #define HELD_KEEP 65536u
 
 enum state { HEAD, BODY, WAIT, TUNNEL, DRAIN, CLOSED };
@@ -37,20 +40,20 @@ struct h1_server {
 	const struct http_server_events *events;
 	const struct http_limits *limits;
 	enum state state;
-	bool working;        /* a callback may be on the stack */
+	bool working; /* a callback may be on the stack */
 	bool paused;
-	bool responded;      /* the response's head is written */
-	bool persistent;     /* another request may follow this exchange */
-	bool continue_due;   /* the client waits for 100 Continue */
-	bool blank_seen;     /* the one empty line that may come before a request line */
+	bool responded;    /* the response's head is written */
+	bool persistent;   /* another request may follow this exchange */
+	bool continue_due; /* the client waits for 100 Continue */
+	bool blank_seen;   /* the one empty line that may come before a request line */
 	bool shutting_down;
 	uint32_t drain_left;
 	struct h1_section head;
 	struct h1_fields fields;
 	struct http_request request;
-	struct h1_body body;        /* of the request */
-	struct h1_sending sending;  /* the response's body */
-	struct rea_buffer held;     /* received, not worked on */
+	struct h1_body body;       /* of the request */
+	struct h1_sending sending; /* the response's body */
+	struct rea_buffer held;    /* received, not worked on */
 };
 
 static struct h1_server *of_server(struct http_server *server)
@@ -84,7 +87,8 @@ static void assert_valid(const struct h1_server *s)
 	assert(s->state != TUNNEL || s->responded);
 	assert(s->state != WAIT || h1_body_ended(&s->body));
 	assert(s->working || s->base.reading_paused == (rea_buffer_length(&s->held) > 0));
-	assert(s->working || !s->base.reading_paused || (is_open(s) && (s->paused || s->state == WAIT)) || s->base.work_pending);
+	assert(s->working || !s->base.reading_paused || s->base.work_pending ||
+	       (is_open(s) && (s->paused || s->state == WAIT)));
 }
 
 static void set_state(struct h1_server *s, enum state state)
@@ -117,7 +121,10 @@ static void set_state(struct h1_server *s, enum state state)
 	s->state = state;
 }
 
-/* Bytes that were held for the old state may be worked on in the new one. Nobody does it now unless a receive is under way. */
+/*
+ * Bytes that were held for the old state may be worked on in the new one. Nobody does it now unless a receive is under
+ * way.
+ */
 static void note_pending(struct h1_server *s)
 {
 	if (s->state == CLOSED) {
@@ -138,17 +145,21 @@ static void close_session(struct h1_server *s)
 
 static void answer_problem(struct h1_server *s, uint16_t status, const char *detail)
 {
-	static const struct http_field type[] = {{REA_SLICE_LIT("Content-Type"), REA_SLICE_LIT("application/problem+json"), HTTP_FIELD_OTHER, false}};
-	size_t before = rea_buffer_length(&s->base.out);
+	static const struct http_field type[] = {
+	    {REA_SLICE_LIT("Content-Type"), REA_SLICE_LIT("application/problem+json"), HTTP_FIELD_OTHER, false},
+	};
 	bool bodiless = is_open(s) && s->request.method_id == HTTP_HEAD;
-	char text[256];
-	int length = snprintf(text, sizeof(text), "{\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"}\n", http_status_reason(status), (unsigned)status, detail);
-	struct http_response_head head = {.status = status, .fields = type, .fields_len = 1, .body_length = (uint64_t)length, .has_body = true, .close = true};
+	struct http_response_head head = {.status = status, .fields = type, .fields_len = 1};
+	char text[ANSWER_MAX / 2];
+	size_t length = http_problem_format(text, sizeof(text), status, detail, "");
 
-	if (h1_response_write(&s->base.out, &head, H1_FRAMING_LENGTH, H1_CONNECTION_CLOSE) != 0)
+	head.body_length = length;
+	/* Room for all of it first: rather no answer than half of one. */
+	if (rea_buffer_reserve(&s->base.out, ANSWER_MAX) != 0)
 		return;
-	if (!bodiless && rea_buffer_append(&s->base.out, text, (size_t)length) != 0)
-		s->base.out.end = s->base.out.start + before; /* rather no answer than half of one */
+	(void)h1_response_write(&s->base.out, &head, H1_FRAMING_LENGTH, H1_CONNECTION_CLOSE);
+	if (!bodiless)
+		(void)rea_buffer_append(&s->base.out, text, length);
 }
 
 /* A plain end of the connection would look like the end of this response. */
@@ -214,7 +225,8 @@ static void receive_head(struct h1_server *s, struct rea_slice *in)
 		return;
 	}
 	if (error == HTTP_ERROR_NONE)
-		error = h1_request_parse(s->head.bytes.data + s->head.bytes.start, whole.length, s->limits, &s->fields, &s->request, &framing, &s->persistent);
+		error = h1_request_parse(s->head.bytes.data + s->head.bytes.start, whole.length, s->limits, &s->fields,
+		    &s->request, &framing, &s->persistent);
 	if (error != HTTP_ERROR_NONE)
 		refuse(s, error);
 	else
@@ -269,8 +281,9 @@ static bool can_work(const struct h1_server *s, const struct rea_slice *in)
 {
 	switch (s->state) {
 	case HEAD:
-	case DRAIN:
 		return in->length > 0;
+	case DRAIN:
+		return h1_body_ended(&s->body) || in->length > 0;
 	case BODY:
 		return h1_body_ended(&s->body) || (in->length > 0 && !s->paused);
 	case WAIT:
@@ -327,7 +340,9 @@ static int settle(struct h1_server *s)
 	rea_buffer_trim(&s->held, HELD_KEEP);
 	s->base.reading_paused = rea_buffer_length(&s->held) > 0;
 	assert_valid(s);
-	return s->base.error == HTTP_ERROR_NONE ? 0 : s->base.error == HTTP_ERROR_NOMEM ? REA_ERR_NOMEM : REA_ERR_SYNTAX;
+	if (s->base.error == HTTP_ERROR_NONE)
+		return 0;
+	return s->base.error == HTTP_ERROR_NOMEM ? REA_ERR_NOMEM : REA_ERR_SYNTAX;
 }
 
 static int server_receive(struct http_server *server, const char *data, size_t length)
@@ -385,7 +400,8 @@ static int server_resume(struct http_server_stream *stream)
 
 /* ---- responding ---- */
 
-static void server_interim(struct http_server_stream *stream, uint16_t status, const struct http_field *fields, size_t fields_len)
+static void server_interim(
+    struct http_server_stream *stream, uint16_t status, const struct http_field *fields, size_t fields_len)
 {
 	struct h1_server *s = of_stream(stream);
 
@@ -423,6 +439,12 @@ static enum h1_connection response_connection(const struct h1_server *s, const s
 	return s->request.version >= 11 ? H1_CONNECTION_DEFAULT : H1_CONNECTION_KEEP_ALIVE;
 }
 
+/* A client that was refused its tunnel may have sent the tunnel's first bytes: they are no request. */
+static bool persists_after(const struct h1_server *s)
+{
+	return s->persistent && request_received(s) && !s->shutting_down && s->request.method_id != HTTP_CONNECT;
+}
+
 /* An upgrade must have been asked for and its request must have ended; 2xx to CONNECT and 101 are nothing else. */
 static bool upgrade_valid(const struct h1_server *s, const struct http_response_head *head)
 {
@@ -438,9 +460,7 @@ static int server_respond(struct http_server_stream *stream, const struct http_r
 	struct h1_server *s = of_stream(stream);
 	struct http_response_head written = *head;
 	enum h1_framing framing = response_framing(s, head);
-	/* A client that was refused its tunnel may have sent the tunnel's first bytes: they are no request. */
-	bool persists = s->persistent && !head->close && request_received(s) && !s->shutting_down && framing != H1_FRAMING_CLOSE &&
-	    s->request.method_id != HTTP_CONNECT;
+	bool persists = framing != H1_FRAMING_CLOSE && !head->close && persists_after(s);
 
 	if (s->state == CLOSED)
 		return REA_ERR_IO;
@@ -529,7 +549,8 @@ static void server_shutdown(struct http_server *server)
 	struct h1_server *s = of_server(server);
 
 	s->shutting_down = true;
-	if (s->state == DRAIN || (s->state == HEAD && rea_buffer_length(&s->head.bytes) == 0 && rea_buffer_length(&s->held) == 0))
+	if (s->state == DRAIN ||
+	    (s->state == HEAD && rea_buffer_length(&s->head.bytes) == 0 && rea_buffer_length(&s->held) == 0))
 		close_session(s);
 }
 
@@ -583,21 +604,21 @@ static void server_free(struct http_server *server)
 struct http_server *h1_server_new(const struct http_server_events *events, const struct http_limits *limits, void *owner)
 {
 	static const struct http_server_ops ops = {
-		.receive = server_receive,
-		.eof = server_eof,
-		.interim = server_interim,
-		.respond = server_respond,
-		.write = server_write,
-		.finish = server_finish,
-		.reset = server_reset,
-		.pause = server_pause,
-		.resume = server_resume,
-		.timeout = server_timeout,
-		.drained = server_drained,
-		.shutdown = server_shutdown,
-		.idle = server_idle,
-		.in_head = server_in_head,
-		.free = server_free,
+	    .receive = server_receive,
+	    .eof = server_eof,
+	    .interim = server_interim,
+	    .respond = server_respond,
+	    .write = server_write,
+	    .finish = server_finish,
+	    .reset = server_reset,
+	    .pause = server_pause,
+	    .resume = server_resume,
+	    .timeout = server_timeout,
+	    .drained = server_drained,
+	    .shutdown = server_shutdown,
+	    .idle = server_idle,
+	    .in_head = server_in_head,
+	    .free = server_free,
 	};
 	const struct rea_alloc *alloc = rea_alloc_default();
 	struct h1_server *s = alloc->realloc(NULL, sizeof(*s), alloc->user_data);

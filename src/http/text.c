@@ -1,12 +1,13 @@
 /* The words for errors and status codes. */
 #include "http/http.h"
 
+#include <stdio.h>
+
 const char *http_error_text(enum http_error error)
 {
-	static const char *const texts[] = {
-		"no error",
+	static const char *const texts[] = {"no error",
 #define X(name, english, status) english,
-		HTTP_ERROR_MAP(X)
+	    HTTP_ERROR_MAP(X)
 #undef X
 	};
 
@@ -15,10 +16,9 @@ const char *http_error_text(enum http_error error)
 
 uint16_t http_error_status(enum http_error error)
 {
-	static const uint16_t statuses[] = {
-		0,
+	static const uint16_t statuses[] = {0,
 #define X(name, english, status) status,
-		HTTP_ERROR_MAP(X)
+	    HTTP_ERROR_MAP(X)
 #undef X
 	};
 
@@ -27,6 +27,7 @@ uint16_t http_error_status(enum http_error error)
 
 const char *http_status_reason(uint16_t status)
 {
+	/* clang-format off */
 	switch (status) {
 	case 100: return "Continue";
 	case 101: return "Switching Protocols";
@@ -90,4 +91,15 @@ const char *http_status_reason(uint16_t status)
 	case 511: return "Network Authentication Required";
 	default: return "";
 	}
+	/* clang-format on */
+}
+
+size_t http_problem_format(char *ret_text, size_t size, uint16_t status, const char *detail, const char *reason)
+{
+	bool has_reason = reason[0] != '\0';
+	int length = snprintf(ret_text, size, "{\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"%s%s%s}\n",
+	    http_status_reason(status), (unsigned)status, detail, has_reason ? ",\"reason\":\"" : "", reason,
+	    has_reason ? "\"" : "");
+
+	return (size_t)length < size ? (size_t)length : size - 1;
 }

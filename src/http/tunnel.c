@@ -1,7 +1,5 @@
 #include "http/tunnel.h"
 
-#include <stdlib.h>
-
 struct tunnel {
 	struct http_client base; /* first */
 	struct http_client_stream stream;
@@ -74,21 +72,23 @@ static void cancel(struct http_client_stream *stream)
 
 static void tunnel_free(struct http_client *client)
 {
+	const struct rea_alloc *alloc = rea_alloc_default();
+
 	rea_buffer_fini(&client->out);
-	free(client);
+	alloc->free(client, alloc->user_data);
 }
 
-static const struct http_client_ops ops = {begin, tunnel_write, finish, receive, eof, tunnel_pause, resume, cancel, tunnel_free};
+static const struct http_client_ops ops = {
+    begin, tunnel_write, finish, receive, eof, tunnel_pause, resume, cancel, tunnel_free};
 
 struct http_client *tunnel_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner)
 {
-	struct tunnel *tunnel = calloc(1, sizeof(*tunnel));
+	const struct rea_alloc *alloc = rea_alloc_default();
+	struct tunnel *tunnel = alloc->realloc(NULL, sizeof(*tunnel), alloc->user_data);
 
 	(void)limits;
 	if (tunnel == NULL)
 		return NULL;
-	tunnel->base.ops = &ops;
-	tunnel->base.owner = owner;
-	tunnel->events = events;
+	*tunnel = (struct tunnel){.base = {.ops = &ops, .owner = owner}, .events = events};
 	return &tunnel->base;
 }

@@ -195,7 +195,7 @@ static bool is_token(struct rea_slice word)
 	return word.length > 0;
 }
 
-/* `NAME: VALUE` or `NAME VALUE`. */
+/* `NAME: VALUE` or `NAME VALUE`. The field gets no id: then the session sends it as it is, even one that it would write itself. */
 static int read_field(struct reader *reader, struct http_field *fields, size_t *fields_len)
 {
 	struct http_field *field = &fields[*fields_len];
@@ -211,7 +211,6 @@ static int read_field(struct reader *reader, struct http_field *fields, size_t *
 		field->name.length--;
 	if (!is_token(field->name))
 		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no field name", (int)field->name.length, field->name.data);
-	field->id = (uint8_t)http_field_id_of(field->name);
 	error = read_word(reader, "the value of the field (in quotes when it has blanks)", &field->value);
 	if (error == 0)
 		(*fields_len)++;
@@ -391,7 +390,7 @@ static int read_step(struct reader *reader, struct rea_slice word)
 	int error = 0;
 
 	if (reader->script->rules_len == 0) {
-		error = add_rule(reader, REA_SLICE_LIT("*"), REA_SLICE_LIT("/"));
+		error = add_rule(reader, REA_SLICE_LIT("*"), REA_SLICE_LIT("*"));
 		reader->rule_is_default = true;
 	}
 	if (error == 0 && (parse_chance(word, &step.chance_ppm) || parse_times(word, &step.times)))

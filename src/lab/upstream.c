@@ -2,22 +2,26 @@
  * A connection works off one exchange at a time:
  *
  *   IDLE ──head──▶ RECEIVING ──body──▶ WAITING ──delay──▶ REPLYING ──▶ IDLE
- *                      │                  │                  └──▶ ENDING
- *                      └─early, echo──────┘├──▶ HANGING
- *                                          ├──▶ FLOODING  headers without end
- *                                          ├──▶ TUNNEL    what arrives goes back
- *                                          └──▶ ENDING ──all sent──▶ reset, or LINGERING ──▶ closed
+ *                      │                  │ ▲                └──▶ ENDING
+ *                      └─early, no-read───┼─┘
+ *                                         ├──▶ HANGING
+ *                                         ├──▶ FLOODING  headers without end
+ *                                         ├──▶ TUNNEL    what arrives goes back
+ *                                         └──▶ ENDING ──all sent──▶ reset, or LINGERING ──▶ closed
  *
  * In WAITING, REPLYING (pauses and drips) and LINGERING the timer may run. When the client leaves, the connection is closed in any state.
  */
 #include "lab/upstream.h"
 
+#include "base/container.h"
 #include "lab/record.h"
 #include "loop/stream.h"
 
 #include <stdlib.h>
 
 #define BACKLOG 1024
+/* An echo begins when the request is complete or this much of it has come: a reply that begins earlier costs the connection. */
+#define ECHO_KEEP ((size_t)64 * 1024)
 #define LINGER_NS REA_NS_PER_S
 #define PATTERN 251 /* byte i of `body-bytes` is i modulo this */
 #define PIECE_BYTES ((size_t)PATTERN * 128)
@@ -60,6 +64,8 @@ struct conn {
 	struct lab_record record;
 	bool recorded;
 	bool body_held;        /* the session keeps the body back */
+	struct rea_buffer kept; /* of a body that is to be echoed */
+	bool has_body;         /* the reply: one without a body cannot be cut in it */
 	uint64_t reply_bytes;  /* of the reply's body that are to be sent */
 	uint64_t replied;
 };
@@ -183,9 +189,9 @@ static void body_sent(struct conn *conn)
 {
 	const struct lab_step *step = conn->step;
 
-	if (step->reset_after != UINT64_MAX)
+	if (step->reset_after != UINT64_MAX && conn->has_body)
 		end_when_sent(conn, true);
-	else if (step->cut || step->no_read)
+	else if ((step->cut && conn->has_body) || step->no_read)
 		end_when_sent(conn, false);
 	else if (conn->recorded)
 		exchange_over(conn, step->trailers, step->trailers_len);
@@ -236,7 +242,8 @@ static void hold_body(struct conn *conn)
 	http_server_pause(conn->exchange);
 }
 
-static void send_head(struct conn *conn, uint16_t status, uint64_t length, bool has_body, bool upgraded)
+/* False: the session would not say it (200 to CONNECT without a tunnel), and the connection is reset. */
+static bool send_head(struct conn *conn, uint16_t status, uint64_t length, bool has_body, bool upgraded)
 {
 	const struct lab_step *step = conn->step;
 	struct http_field fields[LAB_FIELDS_MAX + 2];
@@ -248,7 +255,21 @@ static void send_head(struct conn *conn, uint16_t status, uint64_t length, bool 
 	if (upgraded && status == 101)
 		fields[head.fields_len++] =
 		    (struct http_field){.name = REA_SLICE_LIT("upgrade"), .value = REA_SLICE_LIT("echo"), .id = HTTP_FIELD_UPGRADE};
-	http_server_respond(conn->exchange, &head);
+	if (http_server_respond(conn->exchange, &head) == 0)
+		return true;
+	end_when_sent(conn, true);
+	return false;
+}
+
+static void begin_echo(struct conn *conn)
+{
+	if (rea_buffer_length(&conn->kept) > 0)
+		http_server_write(conn->exchange, rea_buffer_data(&conn->kept), rea_buffer_length(&conn->kept));
+	rea_buffer_clear(&conn->kept);
+	if (conn->recorded)
+		exchange_over(conn, conn->record.trailers, conn->record.trailers_len);
+	else
+		release_body(conn);
 }
 
 static void begin_reply(struct conn *conn)
@@ -259,17 +280,16 @@ static void begin_reply(struct conn *conn)
 	uint64_t body = step->body.length > 0 ? step->body.length : step->body_bytes, length = step->echo ? request->body_length : body;
 
 	conn->phase = PHASE_REPLYING;
+	conn->has_body = has_body;
 	conn->replied = 0;
 	conn->reply_bytes = has_body ? (body < step->reset_after ? body : step->reset_after) : 0;
 	/* Of the replies without a body only one to HEAD announces a length. */
 	if (step->chunked || (!has_body && request->method_id != HTTP_HEAD))
 		length = HTTP_LENGTH_UNKNOWN;
-	send_head(conn, step->status, length == HTTP_LENGTH_UNKNOWN ? length : length + step->cut, has_body, false);
+	if (!send_head(conn, step->status, length == HTTP_LENGTH_UNKNOWN ? length : length + step->cut, has_body, false))
+		return;
 	if (step->echo) {
-		if (conn->recorded)
-			exchange_over(conn, step->trailers, step->trailers_len);
-		else
-			release_body(conn);
+		begin_echo(conn);
 	} else if (step->pause_ns > 0) {
 		start_timer(conn, step->pause_ns);
 	} else {
@@ -282,8 +302,8 @@ static void begin_tunnel(struct conn *conn)
 	const struct http_request *request = conn->record.request;
 
 	if (!request->upgrade && request->method_id != HTTP_CONNECT) {
-		send_head(conn, 426, 0, true, false);
-		exchange_over(conn, NULL, 0);
+		if (send_head(conn, 426, 0, true, false))
+			exchange_over(conn, NULL, 0);
 		return;
 	}
 	conn->phase = PHASE_TUNNEL;
@@ -362,6 +382,7 @@ static void on_request(struct http_server_stream *exchange, const struct http_re
 	conn->step = lab_script_next(&instance->script, request->method, request->path, &instance->bed->random);
 	conn->recorded = false;
 	conn->body_held = false;
+	rea_buffer_clear(&conn->kept);
 	conn->phase = PHASE_RECEIVING;
 	conn->record.t_ns = loop_now(loop_of(conn));
 	conn->record.n++;
@@ -371,12 +392,27 @@ static void on_request(struct http_server_stream *exchange, const struct http_re
 	conn->record.action = conn->step->text;
 	EVP_DigestInit_ex(conn->record.body, EVP_sha256(), NULL);
 	send_interim(conn);
-	if (conn->step->no_read || (conn->step->echo && conn->step->delay_ns > 0))
+	if (conn->step->no_read) {
 		hold_body(conn);
-	if (conn->step->no_read)
 		record_request(conn, request->body_length == 0);
-	if (conn->step->no_read || conn->step->early || conn->step->echo)
+	}
+	if (conn->step->no_read || conn->step->early)
 		begin_answer(conn);
+}
+
+static void echo(struct conn *conn, const char *data, size_t length)
+{
+	if (conn->phase == PHASE_TUNNEL || conn->phase == PHASE_REPLYING) {
+		http_server_write(conn->exchange, data, length);
+		if (congested(conn))
+			hold_body(conn);
+		return;
+	}
+	rea_buffer_append(&conn->kept, data, length);
+	if (conn->phase == PHASE_RECEIVING && rea_buffer_length(&conn->kept) > ECHO_KEEP)
+		begin_answer(conn);
+	if (conn->phase == PHASE_WAITING)
+		hold_body(conn);
 }
 
 static void on_body(struct http_server_stream *exchange, const char *data, size_t length)
@@ -387,11 +423,8 @@ static void on_body(struct http_server_stream *exchange, const char *data, size_
 		conn->record.body_bytes += length;
 		EVP_DigestUpdate(conn->record.body, data, length);
 	}
-	if (conn->phase != PHASE_TUNNEL && !(conn->step->echo && conn->phase == PHASE_REPLYING))
-		return;
-	http_server_write(exchange, data, length);
-	if (congested(conn))
-		hold_body(conn);
+	if (conn->phase == PHASE_TUNNEL || conn->step->echo)
+		echo(conn, data, length);
 }
 
 static void on_body_end(struct http_server_stream *exchange, const struct http_field *trailers, size_t trailers_len)
@@ -409,6 +442,7 @@ static void on_body_end(struct http_server_stream *exchange, const struct http_f
 		exchange_over(conn, trailers, trailers_len);
 	else if (conn->phase == PHASE_REPLYING && conn->replied == conn->reply_bytes && !wheel_timer_active(&conn->timer))
 		body_sent(conn);
+	conn->record.trailers_len = 0; /* they were borrowed */
 }
 
 static void on_abort(struct http_server_stream *exchange, enum http_error error)
@@ -419,7 +453,8 @@ static void on_abort(struct http_server_stream *exchange, enum http_error error)
 	conn->exchange = NULL;
 }
 
-static const struct http_server_events session_events = {on_request, on_body, on_body_end, on_abort};
+static const struct http_server_events session_events = {
+    .on_request = on_request, .on_body = on_body, .on_body_end = on_body_end, .on_abort = on_abort};
 
 /* ---- the transport's side ---- */
 
@@ -482,6 +517,7 @@ static void on_closed(struct stream *stream)
 		conn->next->prev = conn->prev;
 	http_server_free(conn->session);
 	EVP_MD_CTX_free(conn->record.body);
+	rea_buffer_fini(&conn->kept);
 	free(conn);
 }
 
@@ -489,7 +525,7 @@ static const struct stream_events transport_events = {on_read, on_end, on_sent, 
 
 static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct conn *conn = (struct conn *)(void *)((char *)timer - offsetof(struct conn, timer));
+	struct conn *conn = REA_CONTAINER_OF(timer, struct conn, timer);
 
 	(void)now_ns;
 	if (conn->phase == PHASE_WAITING)
@@ -571,7 +607,7 @@ static int start_listening(struct instance *instance)
 
 static void on_refusal_over(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct instance *instance = (struct instance *)(void *)((char *)timer - offsetof(struct instance, refusal));
+	struct instance *instance = REA_CONTAINER_OF(timer, struct instance, refusal);
 	int error = start_listening(instance);
 
 	(void)now_ns;
@@ -630,7 +666,7 @@ void lab_bed_print(const struct lab_bed *bed, FILE *out)
 
 void lab_bed_close(struct lab_bed *bed)
 {
-	for (struct instance *instance = bed->instances; instance != NULL; instance = instance->next) {
+	for (struct instance *instance = bed != NULL ? bed->instances : NULL; instance != NULL; instance = instance->next) {
 		loop_timer_stop(bed->loop, &instance->refusal);
 		if (!uv_is_closing((uv_handle_t *)&instance->tcp))
 			uv_close((uv_handle_t *)&instance->tcp, NULL);
@@ -643,7 +679,7 @@ void lab_bed_free(struct lab_bed *bed)
 {
 	struct instance *instance;
 
-	while ((instance = bed->instances) != NULL) {
+	while (bed != NULL && (instance = bed->instances) != NULL) {
 		bed->instances = instance->next;
 		lab_script_fini(&instance->script);
 		free(instance->name);

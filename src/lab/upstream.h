@@ -17,7 +17,7 @@ struct lab_bed *lab_bed_new(struct loop *loop, FILE *log, uint64_t seed);
 int lab_bed_add(struct lab_bed *bed, const char *name, const char *address, struct lab_script *script, struct rea_error_info *ret_info);
 /* "NAME listening on ADDRESS", one line per instance. */
 void lab_bed_print(const struct lab_bed *bed, FILE *out);
-/* Reset every connection and stop listening; the loop ends when all is closed, and then the bed may be freed. */
+/* Reset every connection and stop listening; NULL is a no-op. What is closed here is gone when loop_fini returns: only then free the bed. */
 void lab_bed_close(struct lab_bed *bed);
 void lab_bed_free(struct lab_bed *bed);
 

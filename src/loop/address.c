@@ -42,7 +42,8 @@ int loop_address_parse(const char *text, struct sockaddr_storage *ret_address)
 	memcpy(host, text, length);
 	host[length] = '\0';
 	memset(ret_address, 0, sizeof(*ret_address));
-	return v6 ? uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)ret_address) : uv_ip4_addr(host, (int)port, (struct sockaddr_in *)ret_address);
+	return v6 ? uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)ret_address)
+		  : uv_ip4_addr(host, (int)port, (struct sockaddr_in *)ret_address);
 }
 
 void loop_address_host(const struct sockaddr *address, char *ret_text, size_t size)
@@ -59,7 +60,7 @@ void loop_address_format(const struct sockaddr *address, char *ret_text, size_t 
 	char host[INET6_ADDRSTRLEN];
 	bool v6 = address->sa_family == AF_INET6;
 	in_port_t port = v6 ? ((const struct sockaddr_in6 *)(const void *)address)->sin6_port
-	                    : ((const struct sockaddr_in *)(const void *)address)->sin_port;
+			    : ((const struct sockaddr_in *)(const void *)address)->sin_port;
 
 	loop_address_host(address, host, sizeof(host));
 	snprintf(ret_text, size, v6 ? "[%s]:%u" : "%s:%u", host, ntohs(port));

@@ -1,10 +1,8 @@
-#include "loop/loop.h"
+#include "loop/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define READ_BUFFER_BYTES ((size_t)64 * 1024)
 
 uint64_t loop_read_clock(struct loop *loop)
 {
@@ -110,7 +108,7 @@ int loop_init(struct loop *loop, uint64_t seed)
 	int error;
 
 	memset(loop, 0, sizeof(*loop));
-	loop->read_buffer = malloc(READ_BUFFER_BYTES);
+	loop->read_buffer = malloc(STREAM_READ_BYTES);
 	if (loop->read_buffer == NULL)
 		return UV_ENOMEM;
 	error = uv_loop_init(&loop->uv);

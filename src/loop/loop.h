@@ -22,14 +22,14 @@ struct loop_http_conn;
 
 struct loop {
 	uv_loop_t uv;
-	uv_timer_t tick;         /* private: wakes for the wheel's next timer */
-	uint64_t tick_ns;        /* private: when it is set; REA_NEVER = not */
-	uv_prepare_t prepare;    /* private */
-	struct wheel wheel;      /* private */
-	uint64_t now_ns;         /* private: loop_now */
-	bool now_stale;          /* private: a new turn has begun */
-	int64_t wall_ns;         /* private: loop_wall_ns */
-	bool wall_stale;         /* private */
+	uv_timer_t tick;      /* private: wakes for the wheel's next timer */
+	uint64_t tick_ns;     /* private: when it is set; REA_NEVER = not */
+	uv_prepare_t prepare; /* private */
+	struct wheel wheel;   /* private */
+	uint64_t now_ns;      /* private: loop_now */
+	bool now_stale;       /* private: a new turn has begun */
+	int64_t wall_ns;      /* private: loop_wall_ns */
+	bool wall_stale;      /* private */
 	struct rea_random random;
 	char *read_buffer;       /* private: shared by all reads of this loop */
 	uv_async_t wake;         /* private */
@@ -78,8 +78,8 @@ struct loop_http_options {
 	const struct http_server_events *events; /* stream->session's owner is the struct loop_http_conn */
 	struct http_limits limits;
 	uint32_t connections_max;
-	uint64_t head_timeout_ns;  /* from the first byte of a head to its end: 408 and close */
-	uint64_t idle_timeout_ns;  /* between requests: close */
+	uint64_t head_timeout_ns; /* from the first byte of a head to its end: 408 and close */
+	uint64_t idle_timeout_ns; /* between requests: close */
 	void *user;
 };
 struct loop_http_listener;
@@ -97,11 +97,11 @@ size_t loop_http_listener_connections(const struct loop_http_listener *listener)
 
 struct loop_http_conn *loop_http_conn_of(struct http_server_stream *stream);
 struct loop *loop_http_conn_loop(const struct loop_http_conn *conn);
-void *loop_http_conn_user(const struct loop_http_conn *conn); /* options.user */
+void *loop_http_conn_user(const struct loop_http_conn *conn);       /* options.user */
 const char *loop_http_conn_peer(const struct loop_http_conn *conn); /* "127.0.0.1", no port */
 /* After calls into its session from outside its own callbacks: send what gathered. Cheap; the write happens before the loop sleeps. */
 void loop_http_conn_flush(struct loop_http_conn *conn);
-/* More than the high-water mark (256 KiB) is waiting: stop producing until the session's on_writable. */
+/* More than the high-water mark (16 KiB) is waiting: stop producing until the session's on_writable. */
 bool loop_http_conn_congested(const struct loop_http_conn *conn);
 /* Close at once with a reset (SO_LINGER 0). Its stream gets no on_abort. */
 void loop_http_conn_reset(struct loop_http_conn *conn);
@@ -120,7 +120,8 @@ struct loop_http_client_options {
 	void (*on_drain)(struct loop_http_client *client);
 	void *user;
 };
-int loop_http_connect(struct loop *loop, const struct sockaddr *address, const struct loop_http_client_options *options, struct loop_http_client **ret_client);
+int loop_http_connect(struct loop *loop, const struct sockaddr *address, const struct loop_http_client_options *options,
+    struct loop_http_client **ret_client);
 struct http_client *loop_http_client_session(struct loop_http_client *client);
 void *loop_http_client_user(const struct loop_http_client *client);
 void loop_http_client_set_user(struct loop_http_client *client, void *user);

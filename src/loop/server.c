@@ -8,6 +8,8 @@
  */
 #include "loop/stream.h"
 
+#include "base/container.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -111,7 +113,8 @@ static void linger(struct loop_http_conn *conn)
 		return;
 	set_phase(conn, PHASE_LINGER);
 	conn->shutdown.data = conn;
-	if (uv_shutdown(&conn->shutdown, (uv_stream_t *)&conn->stream.tcp, on_shutdown) != 0 || stream_read_start(&conn->stream) != 0)
+	if (uv_shutdown(&conn->shutdown, (uv_stream_t *)&conn->stream.tcp, on_shutdown) != 0 ||
+	    stream_read_start(&conn->stream) != 0)
 		close_conn(conn, false);
 }
 
@@ -219,7 +222,7 @@ static const struct stream_events stream_events = {on_read, on_end, on_sent, on_
 
 static void on_timeout(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct loop_http_conn *conn = (struct loop_http_conn *)((char *)timer - offsetof(struct loop_http_conn, timer));
+	struct loop_http_conn *conn = REA_CONTAINER_OF(timer, struct loop_http_conn, timer);
 
 	(void)now_ns;
 	if (conn->phase == PHASE_HEAD) {

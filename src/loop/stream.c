@@ -2,9 +2,8 @@
 
 #include <assert.h>
 
-#define READ_BUFFER_BYTES ((size_t)64 * 1024)
 /* An empty output buffer that grew past this gives its memory back. */
-#define OUT_KEEP_BYTES ((size_t)16 * 1024)
+#define OUT_KEEP_BYTES ((size_t)8 * 1024)
 
 static struct stream *stream_of(uv_handle_t *handle)
 {
@@ -27,7 +26,7 @@ int stream_init(struct stream *stream, struct loop *loop, const struct stream_ev
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
 	(void)suggested;
-	*buf = uv_buf_init(stream_of(handle)->loop->read_buffer, READ_BUFFER_BYTES);
+	*buf = uv_buf_init(stream_of(handle)->loop->read_buffer, STREAM_READ_BYTES);
 }
 
 static void on_read(uv_stream_t *handle, ssize_t nread, const uv_buf_t *buf)

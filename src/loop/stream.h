@@ -8,8 +8,10 @@
 #include "base/buffer.h"
 #include "loop/loop.h"
 
-#define STREAM_HIGH_WATER ((size_t)256 * 1024)
-#define STREAM_LOW_WATER ((size_t)64 * 1024)
+#define STREAM_READ_BYTES ((size_t)16 * 1024)
+/* Small, since every connection may hold so much at once: a thousand slow readers must not cost more than some tens of MiB. */
+#define STREAM_HIGH_WATER ((size_t)16 * 1024)
+#define STREAM_LOW_WATER ((size_t)4 * 1024)
 
 struct stream;
 
@@ -32,11 +34,11 @@ struct stream {
 	struct rea_buffer *out;    /* the session's */
 	struct rea_buffer writing; /* handed to a pending uv_write */
 	uv_write_t write;
-	uint64_t sent;             /* bytes that the kernel took */
+	uint64_t sent; /* bytes that the kernel took */
 	struct stream *flush_next;
 	bool flush_queued;
 	bool write_pending;
-	bool write_dead;           /* sending failed; what the peer said before is still read */
+	bool write_dead; /* sending failed; what the peer said before is still read */
 	bool reading;
 	bool congested;
 	bool closing;

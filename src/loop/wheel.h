@@ -14,10 +14,10 @@
 #define WHEEL_SLOTS 64
 
 struct wheel_timer {
-	struct wheel_timer *next; /* private; NULL = not started */
+	struct wheel_timer *next;  /* private; NULL = not started */
 	struct wheel_timer **link; /* private */
-	uint64_t due_ns;          /* private */
-	uint16_t place;           /* private */
+	uint64_t due_ns;           /* private */
+	uint16_t place;            /* private */
 	void (*fire)(struct wheel_timer *timer, uint64_t now_ns);
 };
 

@@ -2,24 +2,27 @@
 #include "proxy/internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 
-void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail, struct rea_slice reason, bool stop, bool close)
+void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail,
+    enum rea_reason reason, bool stop, bool close)
 {
-	struct http_field fields[3] = {{.name = REA_SLICE_LIT("content-type"), .value = REA_SLICE_LIT("application/problem+json")}};
-	struct http_response_head head = {.status = status, .fields = fields, .fields_len = 1, .has_body = true, .close = close};
-	char body[512];
-	int length;
+	const char *name = rea_reason_name(reason);
+	struct http_field fields[3];
+	struct http_response_head head = {.status = status, .fields = fields, .has_body = true, .close = close};
+	char body[HTTP_PROBLEM_MAX];
+	size_t length = http_problem_format(body, sizeof(body), status, detail, name);
 
-	/* Every text here is our own: nothing in it needs escaping. */
-	length = snprintf(body, sizeof(body), "{\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"%s%.*s%s}\n", http_status_reason(status), status, detail,
-	    reason.length > 0 ? ",\"reason\":\"" : "", (int)reason.length, reason.data, reason.length > 0 ? "\"" : "");
-	if (reason.length > 0)
-		fields[head.fields_len++] = (struct http_field){.name = REA_SLICE_LIT("rea-reason"), .value = reason};
+	fields[head.fields_len++] = (struct http_field){
+	    REA_SLICE_LIT("content-type"), REA_SLICE_LIT("application/problem+json"), HTTP_FIELD_OTHER, false};
+	if (reason != REA_REASON_NONE)
+		fields[head.fields_len++] =
+		    (struct http_field){REA_SLICE_LIT("rea-reason"), rea_slice_of(name), HTTP_FIELD_REA_REASON, false};
 	if (stop)
-		fields[head.fields_len++] = (struct http_field){.name = REA_SLICE_LIT("rea-retry"), .value = REA_SLICE_LIT("stop")};
-	head.body_length = (uint64_t)length;
-	if (http_server_respond(stream, &head) != 0 || http_server_write(stream, body, (size_t)length) != 0 || http_server_finish(stream, NULL, 0) != 0)
+		fields[head.fields_len++] =
+		    (struct http_field){REA_SLICE_LIT("rea-retry"), REA_SLICE_LIT("stop"), HTTP_FIELD_REA_RETRY, false};
+	head.body_length = length;
+	if (http_server_respond(stream, &head) != 0 || http_server_write(stream, body, length) != 0 ||
+	    http_server_finish(stream, NULL, 0) != 0)
 		http_server_reset(stream);
 }
 
@@ -51,9 +54,8 @@ static struct answer choose(const struct rea_decision *decision, const struct re
 void exchange_answer_give_up(struct exchange *exchange)
 {
 	const struct rea_decision *decision = &exchange->decision;
-	uint32_t attempts = rea_call_attempts(&exchange->call);
-	struct answer answer = choose(decision, &exchange->report, attempts > 0);
+	struct answer answer = choose(decision, &exchange->report, rea_call_attempts(&exchange->call) > 0);
 
-	exchange_answer_problem(exchange->downstream, answer.status, answer.detail, rea_slice_of(rea_reason_name(decision->reason)), attempts > 1,
+	exchange_answer_problem(exchange->downstream, answer.status, answer.detail, decision->reason, decision->stop,
 	    !exchange->body_complete);
 }

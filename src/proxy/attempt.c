@@ -11,14 +11,14 @@ static struct rea_report report_io(const struct attempt *attempt, enum rea_phase
 	int error = uv_error == UV_EOF ? ECONNRESET : -uv_error;
 
 	return (struct rea_report){
-		.outcome = rea_outcome_from_phase(phase),
-		.code_kind = REA_CODE_ERRNO,
-		.code = (uint32_t)error,
-		.latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
+	    .outcome = rea_outcome_from_phase(phase),
+	    .code_kind = REA_CODE_ERRNO,
+	    .code = (uint32_t)error,
+	    .latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
 	};
 }
 
-static enum rea_phase phase_of(const struct attempt *attempt)
+enum rea_phase attempt_phase(const struct attempt *attempt)
 {
 	if (attempt->link == NULL || attempt->stream == NULL)
 		return REA_PHASE_CONNECT;
@@ -111,13 +111,13 @@ void attempt_start(struct exchange *exchange, const struct rea_decision *decisio
 	/* What was given away cannot be sent again: the engine was told so and does not ask for it. */
 	assert(exchange->body_base == 0);
 	*attempt = (struct attempt){
-		.exchange = exchange,
-		.upstream = exchange->service->upstreams[decision->instance],
-		.instance = decision->instance,
-		.number = decision->attempt,
-		.start_ns = loop_now(&exchange->worker->loop),
-		.deadline_ns = decision->attempt_deadline_ns,
-		.in_load = true,
+	    .exchange = exchange,
+	    .upstream = exchange->service->upstreams[decision->instance],
+	    .instance = decision->instance,
+	    .number = decision->attempt,
+	    .start_ns = loop_now(&exchange->worker->loop),
+	    .deadline_ns = decision->attempt_deadline_ns,
+	    .in_load = true,
 	};
 	exchange->current = attempt;
 	rea_load_begin(&attempt->upstream->load);
@@ -139,7 +139,7 @@ void attempt_connect_failed(struct attempt *attempt, int status)
 /* The connection died in the middle of the exchange. */
 static void broken(struct attempt *attempt, int status, enum http_error error)
 {
-	enum rea_phase phase = phase_of(attempt);
+	enum rea_phase phase = attempt_phase(attempt);
 	struct rea_report report = report_io(attempt, phase, status);
 
 	if (phase == REA_PHASE_UNSENT && attempt->link->reused && attempt->exchange->body_base == 0) {
@@ -177,7 +177,7 @@ void attempt_drained(struct attempt *attempt)
 
 void attempt_timeout(struct attempt *attempt)
 {
-	struct rea_report report = report_io(attempt, phase_of(attempt), UV_ETIMEDOUT);
+	struct rea_report report = report_io(attempt, attempt_phase(attempt), UV_ETIMEDOUT);
 
 	reply_failed(attempt, &report);
 }

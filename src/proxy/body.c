@@ -11,18 +11,25 @@ static void forget_given(struct exchange *exchange, uint64_t given)
 {
 	if (given > exchange->body_base) {
 		rea_buffer_consume(&exchange->body, (size_t)(given - exchange->body_base));
+		rea_buffer_trim(&exchange->body, 0);
 		exchange->body_base = given;
 	}
 }
 
+/* Behind an upgrade the request has ended, and bytes still go that way. */
+static bool in_tunnel(const struct exchange *exchange)
+{
+	return exchange->tunnel && exchange->responded;
+}
+
 static bool takes_body(const struct attempt *attempt)
 {
-	return attempt != NULL && attempt->stream != NULL && !attempt->request_finished;
+	return attempt != NULL && attempt->stream != NULL && (!attempt->request_finished || in_tunnel(attempt->exchange));
 }
 
 static void pause_caller(struct exchange *exchange)
 {
-	if (exchange->paused || exchange->body_complete)
+	if (exchange->paused || (exchange->body_complete && !in_tunnel(exchange)))
 		return;
 	exchange->paused = true;
 	http_server_pause(exchange->downstream);
@@ -46,7 +53,7 @@ static void finish_request(struct attempt *attempt)
 {
 	struct exchange *exchange = attempt->exchange;
 
-	if (!exchange->body_complete || attempt->given < exchange->received)
+	if (!exchange->body_complete || attempt->request_finished || attempt->given < exchange->received)
 		return;
 	attempt->request_finished = true;
 	http_client_finish(attempt->stream, exchange->trailers, exchange->trailers_len);

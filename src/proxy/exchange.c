@@ -12,6 +12,8 @@
  */
 #include "proxy/held.h"
 
+#include "base/container.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -30,7 +32,8 @@ static struct exchange *exchange_new(struct proxy_worker *worker)
 	if (exchange != NULL) {
 		worker->spare = exchange->next_spare;
 		worker->spare_len--;
-		memset((char *)exchange + offsetof(struct exchange, worker), 0, offsetof(struct exchange, scratch) - offsetof(struct exchange, worker));
+		memset((char *)exchange + offsetof(struct exchange, worker), 0,
+		    offsetof(struct exchange, scratch) - offsetof(struct exchange, worker));
 	} else {
 		exchange = calloc(1, sizeof(*exchange));
 		if (exchange == NULL)
@@ -176,7 +179,8 @@ static void leave_load(struct attempt *attempt, const struct rea_report *report,
 	attempt->in_load = false;
 }
 
-void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report, const struct http_response *response)
+void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report,
+    const struct http_response *response)
 {
 	struct loop *loop = &exchange->worker->loop;
 	struct rea_decision *decision = &exchange->decision;
@@ -239,7 +243,8 @@ static void body_stalled(struct exchange *exchange)
 		return;
 	}
 	decide_cancelled(exchange);
-	exchange_answer_problem(exchange->downstream, 408, "the request body did not arrive", rea_slice_of(rea_reason_name(REA_REASON_CANCELLED)), false, true);
+	exchange_answer_problem(
+	    exchange->downstream, 408, "the request body did not arrive", REA_REASON_CANCELLED, false, true);
 	exchange_end(exchange);
 	loop_http_conn_flush(conn);
 }
@@ -259,7 +264,7 @@ static bool still_moving(struct exchange *exchange, uint64_t now_ns)
 
 static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct exchange *exchange = (struct exchange *)((char *)timer - offsetof(struct exchange, timer));
+	struct exchange *exchange = REA_CONTAINER_OF(timer, struct exchange, timer);
 
 	if (exchange->abandoned) {
 		struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
@@ -296,6 +301,15 @@ static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 
 /* ---- what the caller's connection tells ---- */
 
+/* Many clients offer h2c with every request; ignoring it is an answer, too (RFC 9110 7.8). */
+static bool wants_upgrade(const struct http_request *request)
+{
+	const struct http_field *field =
+	    request->upgrade ? http_field_find(request->fields, request->fields_len, HTTP_FIELD_UPGRADE) : NULL;
+
+	return field != NULL && !rea_slice_equal_nocase(field->value, REA_SLICE_LIT("h2c"));
+}
+
 /* Answers what cannot become a call. True = answered. */
 static bool refuse(struct http_server_stream *stream, struct view *view, const struct http_request *request, bool matched)
 {
@@ -303,11 +317,15 @@ static bool refuse(struct http_server_stream *stream, struct view *view, const s
 	bool body = request->body_length != 0;
 
 	if (!matched)
-		exchange_answer_problem(stream, 404, "no service of that name: address one by path prefix, by Host or as http_proxy", rea_slice_make(NULL, 0), false, body);
+		exchange_answer_problem(stream, 404,
+		    "no service of that name: address one by path prefix, by Host or as http_proxy", REA_REASON_NONE,
+		    false, body);
 	else if (request->method_id == HTTP_CONNECT && settings->connect == REA_TUNNEL_REFUSE)
-		exchange_answer_problem(stream, 501, "CONNECT is not enabled here (http.connect)", rea_slice_make(NULL, 0), false, body);
-	else if (request->upgrade && settings->upgrade == REA_TUNNEL_REFUSE)
-		exchange_answer_problem(stream, 501, "protocol upgrades are not enabled here (http.upgrade)", rea_slice_make(NULL, 0), false, body);
+		exchange_answer_problem(
+		    stream, 501, "CONNECT is not enabled here (http.connect)", REA_REASON_NONE, false, body);
+	else if (settings->upgrade == REA_TUNNEL_REFUSE && wants_upgrade(request))
+		exchange_answer_problem(
+		    stream, 501, "protocol upgrades are not enabled here (http.upgrade)", REA_REASON_NONE, false, body);
 	else
 		return false;
 	return true;
@@ -371,7 +389,8 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	options.breaker = circuit != NULL ? circuit->breaker : NULL;
 	options.limit = &worker->proxy->limit;
 	exchange->may_retry = exchange->policy->enabled && !exchange->tunnel && rea_policy_attempts(exchange->policy) > 1 &&
-	    !(options.chained && exchange->policy->chain_stop) && repeatable(options.grant, exchange->policy, options.has_key);
+			      !(options.chained && exchange->policy->chain_stop) &&
+			      repeatable(options.grant, exchange->policy, options.has_key);
 	exchange->body_streamed = !exchange->may_retry;
 	rea_call_begin(&exchange->call, &options, exchange->begin_ns);
 }
@@ -391,7 +410,7 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	}
 	exchange = exchange_new(worker);
 	if (exchange == NULL) {
-		exchange_answer_problem(stream, 503, "out of memory", rea_slice_make(NULL, 0), false, true);
+		exchange_answer_problem(stream, 503, "out of memory", REA_REASON_NONE, false, true);
 		return;
 	}
 	stream->user = exchange;
@@ -403,12 +422,13 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	exchange->authority = match.authority;
 	exchange->begin_ns = exchange->progress_ns = loop_now(&worker->loop);
 	exchange->id = rea_random_next(&worker->loop.random);
-	exchange->tunnel = request->method_id == HTTP_CONNECT || request->upgrade;
+	exchange->tunnel = request->method_id == HTTP_CONNECT || wants_upgrade(request);
 	rea_service_stats_begin(match.service->stats);
 	view_service_method(match.service, request->method, match.path, &exchange->operation, &exchange->policy);
 	head_read(exchange, &deadline_ms);
 	if (!set_path(exchange, match.path)) {
-		exchange_answer_problem(stream, 414, "the query is too long for a path of nothing but the service's name", rea_slice_make(NULL, 0), false, true);
+		exchange_answer_problem(stream, 414,
+		    "the query is too long for a path of nothing but the service's name", REA_REASON_NONE, false, true);
 		exchange->decided = true;
 		exchange_end(exchange);
 		return;

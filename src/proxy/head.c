@@ -4,7 +4,9 @@
 #include <assert.h>
 
 /* Left out of the forwarded fields because the proxy writes its own. */
-#define SKIP_ALWAYS (UINT64_C(1) << HTTP_FIELD_REA_ATTEMPT | UINT64_C(1) << HTTP_FIELD_REA_DEADLINE_MS | UINT64_C(1) << HTTP_FIELD_X_FORWARDED_FOR)
+#define SKIP_ALWAYS                                                                          \
+	(UINT64_C(1) << HTTP_FIELD_REA_ATTEMPT | UINT64_C(1) << HTTP_FIELD_REA_DEADLINE_MS | \
+	    UINT64_C(1) << HTTP_FIELD_X_FORWARDED_FOR)
 
 struct rea_slice scratch_put(struct exchange *exchange, struct rea_slice text)
 {
@@ -160,7 +162,8 @@ void head_prepare(struct exchange *exchange)
 		exchange->key = make_key(exchange);
 		more_add(exchange, &len, REA_SLICE_LIT("idempotency-key"), exchange->key);
 	}
-	more_add(exchange, &len, REA_SLICE_LIT("via"), exchange->request->version == 10 ? REA_SLICE_LIT("1.0 rea") : REA_SLICE_LIT("1.1 rea"));
+	more_add(exchange, &len, REA_SLICE_LIT("via"),
+	    exchange->request->version == 10 ? REA_SLICE_LIT("1.0 rea") : REA_SLICE_LIT("1.1 rea"));
 	more_add(exchange, &len, REA_SLICE_LIT("x-forwarded-for"), forwarded_for(exchange, peer));
 	exchange->more_fixed = len;
 }
@@ -191,7 +194,8 @@ static struct rea_slice host_for(const struct exchange *exchange)
 	return exchange->authority.length > 0 ? exchange->authority : rea_slice_of(attempt->upstream->name);
 }
 
-void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns, struct http_request_head *ret_head)
+void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns,
+    struct http_request_head *ret_head)
 {
 	const struct http_request *request = exchange->request;
 	size_t len = exchange->more_fixed, scratch = exchange->scratch_len;
@@ -201,24 +205,25 @@ void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_ma
 	/* The session copies at once: the next attempt may use the same room. */
 	exchange->scratch_len = scratch;
 	*ret_head = (struct http_request_head){
-		.method = request->method,
-		.scheme = REA_SLICE_LIT("http"),
-		.authority = host_for(exchange),
-		.path = exchange->path,
-		.fields = request->fields,
-		.fields_len = request->fields_len,
-		.skip = SKIP_ALWAYS,
-		.more = exchange->more,
-		.more_len = len,
-		.body_length = request->body_length,
-		.upgrade = request->upgrade && exchange->tunnel,
+	    .method = request->method,
+	    .scheme = REA_SLICE_LIT("http"),
+	    .authority = host_for(exchange),
+	    .path = exchange->path,
+	    .fields = request->fields,
+	    .fields_len = request->fields_len,
+	    .skip = SKIP_ALWAYS,
+	    .more = exchange->more,
+	    .more_len = len,
+	    .body_length = request->body_length,
+	    .upgrade = request->upgrade && exchange->tunnel,
 	};
 }
 
 /* 00-<32 hex trace id>-<16 hex>-<2 hex> */
 static struct rea_slice trace_id_of(const struct exchange *exchange)
 {
-	const struct http_field *field = http_field_find(exchange->request->fields, exchange->request->fields_len, HTTP_FIELD_TRACEPARENT);
+	const struct http_field *field =
+	    http_field_find(exchange->request->fields, exchange->request->fields_len, HTTP_FIELD_TRACEPARENT);
 
 	if (field == NULL || field->value.length < 55 || field->value.data[2] != '-' || field->value.data[35] != '-')
 		return rea_slice_make(NULL, 0);
@@ -228,8 +233,8 @@ static struct rea_slice trace_id_of(const struct exchange *exchange)
 struct rea_slice head_biz_id(const struct exchange *exchange, struct rea_slice call_id, struct rea_slice *ret_trace_id)
 {
 	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
-	const struct http_field *field =
-	    http_field_named(exchange->request->fields, exchange->request->fields_len, rea_slice_of(settings->biz_id_header));
+	const struct http_field *field = http_field_named(
+	    exchange->request->fields, exchange->request->fields_len, rea_slice_of(settings->biz_id_header));
 
 	*ret_trace_id = trace_id_of(exchange);
 	if (field != NULL && field->value.length > 0)

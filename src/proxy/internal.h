@@ -15,7 +15,7 @@ struct service_state {
 	struct rea_budget *budget;
 	struct worker_stats {
 		_Alignas(64) struct rea_service_stats stats;
-	} *stats; /* one per worker, each on its own cache lines */
+	} * stats; /* one per worker, each on its own cache lines */
 	struct service_state *next;
 };
 
@@ -66,8 +66,8 @@ struct upstream {
 	struct proxy_worker *worker;
 	struct link *idle; /* latest first */
 	uint32_t idle_len;
-	uint32_t links;    /* open, idle ones too */
-	uint32_t refs;     /* views and links */
+	uint32_t links; /* open, idle ones too */
+	uint32_t refs;  /* views and links */
 	uint32_t views;
 	struct upstream *next; /* in the worker's table */
 };
@@ -87,9 +87,9 @@ struct view_service {
 	struct service_state *state;
 	struct rea_service_stats *stats;
 	struct rea_instances instances;
-	struct upstream **upstreams;  /* parallel to instances.items */
-	const char **hosts;           /* parallel; NULL = the service's */
-	struct circuit **circuits;    /* by operation index, the last is the service's own; NULL entries = off */
+	struct upstream **upstreams; /* parallel to instances.items */
+	const char **hosts;          /* parallel; NULL = the service's */
+	struct circuit **circuits;   /* by operation index, the last is the service's own; NULL entries = off */
 	double median_latency_ns;
 };
 
@@ -112,11 +112,11 @@ struct proxy_worker {
 	struct exchange *spare; /* finished ones, for reuse */
 	uint32_t spare_len;
 	struct rea_event_queue *events;
-	atomic_uint_fast64_t refused;          /* requests that named no service, or asked for a tunnel that is not allowed */
+	atomic_uint_fast64_t refused; /* requests that named no service, or asked for a tunnel that is not allowed */
 	atomic_uint_fast64_t first_try_events; /* sampled first-try successes that became events */
-	struct loop_post post; /* carries the next snapshot */
-	bool post_pending;     /* under the proxy's lock */
-	struct snapshot *next; /* under the proxy's lock; NULL = none waits */
+	struct loop_post post;                 /* carries the next snapshot */
+	bool post_pending;                     /* under the proxy's lock */
+	struct snapshot *next;                 /* under the proxy's lock; NULL = none waits */
 };
 
 /* ---- one call ---- */
@@ -135,24 +135,24 @@ struct attempt {
 	struct link *link;                 /* NULL before it has one, and when it is through with it */
 	struct http_client_stream *stream; /* NULL until it was begun, and when its reply is over */
 	struct upstream *upstream;
-	size_t instance;      /* index into the view's instances */
+	size_t instance; /* index into the view's instances */
 	uint32_t number;
 	uint64_t start_ns;
 	uint64_t deadline_ns; /* REA_NEVER while the request is still arriving */
 	uint64_t given;       /* how many bytes of the body it was given */
 	bool request_finished;
-	bool paused;          /* its reply waits for a slow caller */
-	bool in_load;         /* counted as open at its instance */
+	bool paused;  /* its reply waits for a slow caller */
+	bool in_load; /* counted as open at its instance */
 };
 
 /* A reply that is kept while another attempt is tried. */
 struct held_reply {
 	bool present;
-	bool complete;           /* the whole body is in */
+	bool complete;             /* the whole body is in */
 	struct http_response head; /* its slices and fields point into what follows */
 	struct http_field *fields;
 	size_t fields_capacity;
-	struct rea_buffer text;  /* reason, names, values */
+	struct rea_buffer text; /* reason, names, values */
 	struct rea_buffer body;
 };
 
@@ -161,7 +161,7 @@ struct held_reply {
 
 struct exchange {
 	/* Kept when an exchange is used again. */
-	struct rea_buffer body;     /* of the request: what may have to be sent (again), from body_base on */
+	struct rea_buffer body; /* of the request: what may have to be sent (again), from body_base on */
 	struct held_reply held;
 	struct exchange *next_spare;
 	/* Zero at the start of each. */
@@ -172,36 +172,36 @@ struct exchange {
 	const struct rea_policy *policy;
 	struct http_server_stream *downstream;
 	const struct http_request *request;
-	struct rea_slice path;      /* as sent upstream */
-	struct rea_slice authority; /* of the caller, for Host; empty when addressed by prefix */
-	struct rea_slice key;       /* Idempotency-Key, the caller's or ours */
+	struct rea_slice path;            /* as sent upstream */
+	struct rea_slice authority;       /* of the caller, for Host; empty when addressed by prefix */
+	struct rea_slice key;             /* Idempotency-Key, the caller's or ours */
 	struct rea_slice chained_attempt; /* the incoming rea-attempt value */
-	uint32_t chained_from;      /* the highest attempt number that came in, 0 = none */
-	uint64_t id;                /* random; the call id in hex */
+	uint32_t chained_from;            /* the highest attempt number that came in, 0 = none */
+	uint64_t id;                      /* random; the call id in hex */
 	uint64_t begin_ns;
-	uint64_t progress_ns;       /* when a body last moved */
-	uint64_t received;          /* bytes of the request body so far */
+	uint64_t progress_ns; /* when a body last moved */
+	uint64_t received;    /* bytes of the request body so far */
 	uint64_t body_base;
 	struct attempt slots[2];
-	struct attempt *current;    /* NULL between attempts */
-	struct attempt *holding;    /* whose reply is in held and still arriving */
+	struct attempt *current; /* NULL between attempts */
+	struct attempt *holding; /* whose reply is in held and still arriving */
 	struct wheel_timer timer;
 	enum exchange_phase phase;
 	bool body_complete;
-	bool body_streamed;         /* what was sent is not kept */
-	bool over_limit;            /* because it outgrew the replay limit */
-	bool paused;                /* the caller's body waits */
-	bool may_retry;             /* policy and permission do not rule a retry out */
+	bool body_streamed; /* what was sent is not kept */
+	bool over_limit;    /* because it outgrew the replay limit */
+	bool paused;        /* the caller's body waits */
+	bool may_retry;     /* policy and permission do not rule a retry out */
 	bool responded;
 	bool tunnel;
 	bool abandoned;
-	bool decided;               /* the call is over, `decision` is final; at most the reply is still passed on */
+	bool decided; /* the call is over, `decision` is final; at most the reply is still passed on */
 	struct rea_decision decision;
-	struct rea_report report;   /* of the latest attempt */
+	struct rea_report report; /* of the latest attempt */
 	struct rea_call call;
 	struct http_field *trailers; /* of the request, one allocation with their text; NULL = none */
 	size_t trailers_len;
-	size_t more_fixed;          /* fields of more that are the same on every attempt */
+	size_t more_fixed; /* fields of more that are the same on every attempt */
 	struct http_field more[EXCHANGE_FIELDS_MAX];
 	size_t scratch_len;
 	char scratch[EXCHANGE_SCRATCH_BYTES]; /* last: not cleared */
@@ -219,6 +219,8 @@ void upstream_close_idle(struct upstream *upstream);
 
 /* attempt.c: from the choice of an instance to the end of its reply */
 void attempt_start(struct exchange *exchange, const struct rea_decision *decision);
+/* How far it has come. */
+enum rea_phase attempt_phase(const struct attempt *attempt);
 /* No longer under way: out of the instance's load, its connection closed unless it was put back. Makes no callback. */
 void attempt_drop(struct attempt *attempt, const struct rea_report *report);
 /* What the pool tells. */
@@ -257,7 +259,8 @@ extern const struct http_server_events exchange_events;
 void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns);
 /* An attempt is over: ask the engine, tell what it decided, act on it. With a decision that ends the call and response != NULL that reply is passed on,
  * otherwise the call is answered from what there is. */
-void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report, const struct http_response *response);
+void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report,
+    const struct http_response *response);
 /* Out of memory in the middle: the caller's connection is reset at the next turn. */
 void exchange_abandon(struct exchange *exchange);
 /* Everything that can be said was said; decided must be true. */
@@ -287,19 +290,22 @@ bool match_service(struct view *view, const struct http_request *request, struct
 /* head.c: what is read from a request, and what is added to it */
 void head_read(struct exchange *exchange, uint64_t *ret_deadline_ms);
 /* The head of the present attempt. more: room for EXCHANGE_FIELDS_MAX. */
-void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns, struct http_request_head *ret_head);
+void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns,
+    struct http_request_head *ret_head);
 void head_prepare(struct exchange *exchange);
 struct rea_slice scratch_put(struct exchange *exchange, struct rea_slice text);
 /* biz_id as DESIGN.md section 8: the configured header, else the trace id, else the call id in call_id. */
 struct rea_slice head_biz_id(const struct exchange *exchange, struct rea_slice call_id, struct rea_slice *ret_trace_id);
 
 /* answer.c: replies of rea's own */
-void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail, struct rea_slice reason, bool stop, bool close);
+void exchange_answer_problem(struct http_server_stream *stream, uint16_t status, const char *detail,
+    enum rea_reason reason, bool stop, bool close);
 void exchange_answer_give_up(struct exchange *exchange);
 
 /* record.c: events and numbers */
 /* attempt NULL: none was made. */
-void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision, const struct rea_report *report);
+void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision,
+    const struct rea_report *report);
 void record_call_end(struct exchange *exchange);
 void record_breaker(struct circuit *circuit, enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns);
 

@@ -27,7 +27,8 @@ bool match_service(struct view *view, const struct http_request *request, struct
 {
 	struct rea_slice authority = request->authority;
 
-	ret_match->service = service_at(view, rea_config_find_host(view->snapshot->config, authority.data, authority.length));
+	ret_match->service =
+	    service_at(view, rea_config_find_host(view->snapshot->config, authority.data, authority.length));
 	ret_match->authority = authority;
 	ret_match->path = request->path;
 	if (ret_match->service != NULL)

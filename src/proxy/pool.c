@@ -4,6 +4,7 @@
  */
 #include "proxy/internal.h"
 
+#include "base/container.h"
 #include "http/tunnel.h"
 
 #include <stdlib.h>
@@ -127,7 +128,7 @@ static void on_drain(struct loop_http_client *client)
 
 static void on_expiry(struct wheel_timer *timer, uint64_t now_ns)
 {
-	struct link *link = (struct link *)((char *)timer - offsetof(struct link, expiry));
+	struct link *link = REA_CONTAINER_OF(timer, struct link, expiry);
 
 	(void)now_ns;
 	link_close(link);
@@ -152,12 +153,12 @@ static int link_new(struct upstream *upstream, struct attempt *attempt, bool raw
 {
 	const struct rea_config_settings *settings = settings_of(upstream);
 	struct loop_http_client_options options = {
-		.events = &attempt_events,
-		.make = raw ? tunnel_client_new : h1_client_new,
-		.limits = {settings->limits.header_bytes, settings->limits.headers, HTTP_CHUNK_EXT_BYTES, HTTP_TRAILER_BYTES},
-		.on_connect = on_connect,
-		.on_close = on_close,
-		.on_drain = on_drain,
+	    .events = &attempt_events,
+	    .make = raw ? tunnel_client_new : h1_client_new,
+	    .limits = {settings->limits.header_bytes, settings->limits.headers, HTTP_CHUNK_EXT_BYTES, HTTP_TRAILER_BYTES},
+	    .on_connect = on_connect,
+	    .on_close = on_close,
+	    .on_drain = on_drain,
 	};
 	struct sockaddr_storage address;
 	struct link *link;

@@ -64,7 +64,8 @@ static struct service_state *state_new(struct proxy *proxy, const struct rea_con
 		return NULL;
 	state->name = strdup(config->name);
 	state->stats = aligned_alloc(_Alignof(struct worker_stats), proxy->options.threads * sizeof(struct worker_stats));
-	if (state->name == NULL || state->stats == NULL || rea_budget_new(&config->policy->budget, proxy->options.threads, NULL, &state->budget) != 0) {
+	if (state->name == NULL || state->stats == NULL ||
+	    rea_budget_new(&config->policy->budget, proxy->options.threads, NULL, &state->budget) != 0) {
 		free(state->stats);
 		free(state->name);
 		free(state);
@@ -131,7 +132,8 @@ static bool fill_service(struct proxy *proxy, struct snapshot_service *service, 
 	return false;
 }
 
-static struct snapshot *snapshot_new(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
+static struct snapshot *snapshot_new(
+    struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
 {
 	size_t services = rea_config_services_count(config);
 	struct snapshot *snapshot = calloc(1, sizeof(*snapshot) + services * sizeof(snapshot->services[0]));
@@ -151,7 +153,8 @@ static struct snapshot *snapshot_new(struct proxy *proxy, struct rea_config *con
 	return snapshot;
 }
 
-int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
+int proxy_install(
+    struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts)
 {
 	struct snapshot *snapshot = snapshot_new(proxy, config, instances, counts), *old = proxy->snapshot;
 
@@ -228,16 +231,19 @@ static void write_budgets(struct proxy *proxy, struct rea_prometheus *out)
 {
 	uint64_t now = uv_hrtime();
 
-	rea_prometheus_family(out, "rea_budget_available", REA_METRIC_GAUGE, "Retries that the service's budget would grant now.");
+	rea_prometheus_family(
+	    out, "rea_budget_available", REA_METRIC_GAUGE, "Retries that the service's budget would grant now.");
 	for (size_t i = 0; i < proxy->snapshot->services_len; i++) {
 		const struct service_state *state = proxy->snapshot->services[i].state;
 		const char *const labels[] = {"service", state->name};
 
-		rea_prometheus_sample(out, "rea_budget_available", labels, 2, (double)rea_budget_available(state->budget, now));
+		rea_prometheus_sample(
+		    out, "rea_budget_available", labels, 2, (double)rea_budget_available(state->budget, now));
 	}
 }
 
-static void write_number(struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, uint64_t value)
+static void write_number(
+    struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, uint64_t value)
 {
 	rea_prometheus_family(out, name, type, help);
 	rea_prometheus_sample(out, name, NULL, 0, (double)value);
@@ -257,9 +263,12 @@ void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out)
 	}
 	write_services(proxy, out);
 	write_budgets(proxy, out);
-	write_number(out, "rea_requests_refused_total", REA_METRIC_COUNTER, "Requests that named no service or asked for a tunnel that is not allowed.", refused);
-	write_number(out, "rea_retries_in_flight", REA_METRIC_GAUGE, "Attempts after the first that are under way.", rea_retry_limit_in_use(&proxy->limit));
+	write_number(out, "rea_requests_refused_total", REA_METRIC_COUNTER,
+	    "Requests that named no service or asked for a tunnel that is not allowed.", refused);
+	write_number(out, "rea_retries_in_flight", REA_METRIC_GAUGE, "Attempts after the first that are under way.",
+	    rea_retry_limit_in_use(&proxy->limit));
 	write_number(out, "rea_events_written_total", REA_METRIC_COUNTER, "Events that calls have recorded.", written);
 	write_number(out, "rea_events_dropped_total", REA_METRIC_COUNTER, "Events lost because a queue was full.", dropped);
-	write_number(out, "rea_events_sampled_total", REA_METRIC_COUNTER, "First-try successes that were recorded as events.", first_try);
+	write_number(out, "rea_events_sampled_total", REA_METRIC_COUNTER,
+	    "First-try successes that were recorded as events.", first_try);
 }

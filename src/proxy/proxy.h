@@ -39,7 +39,8 @@ void proxy_free(struct proxy *proxy);
 
 /* Make config the snapshot of every call that begins from now on. instances[i], counts[i]: of the i-th service, copied. Takes its own reference of config.
  * Main thread. Returns 0 or REA_ERR_NOMEM, and then nothing has changed. */
-int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances, const size_t *counts);
+int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances,
+    const size_t *counts);
 
 struct proxy_worker *proxy_worker(struct proxy *proxy, uint32_t index);
 struct loop *proxy_worker_loop(struct proxy_worker *worker);

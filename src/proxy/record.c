@@ -56,7 +56,16 @@ static void format_id(uint64_t id, char text[16])
 		text[i] = "0123456789abcdef"[(id >> (60 - 4 * i)) & 15];
 }
 
-static void push_attempt(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision, const struct rea_report *report)
+/* An attempt that was cancelled before a byte of it went out has met no instance. */
+static const char *instance_of(const struct attempt *attempt, const struct rea_report *report)
+{
+	if (attempt == NULL || (report->outcome == REA_OUTCOME_CANCELLED && attempt_phase(attempt) != REA_PHASE_SENT))
+		return "";
+	return attempt->upstream->name;
+}
+
+static void push_attempt(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision,
+    const struct rea_report *report)
 {
 	struct proxy_worker *worker = exchange->worker;
 	uint64_t now = loop_now(&worker->loop);
@@ -67,29 +76,29 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
 	format_id(exchange->id, call_id);
 	biz_id = head_biz_id(exchange, rea_slice_make(call_id, sizeof(call_id)), &trace_id);
 	event = (struct rea_event){
-		.type = event_type(decision),
-		.time_unix_ns = loop_wall_ns(&worker->loop),
-		.attempt_start_ns = attempt != NULL ? attempt->start_ns : now,
-		.time_ns = now,
-		.call_id = {call_id, sizeof(call_id)},
-		.biz_id = text_of(biz_id),
-		.key = text_of(exchange->key),
-		.trace_id = text_of(trace_id),
-		.service = text_of_name(exchange->service->config->name),
-		.method = text_of_name(exchange->operation != NULL ? exchange->operation->key : ""),
-		.instance = text_of_name(attempt != NULL ? attempt->upstream->name : ""),
-		.detail = text_of(detail_of(exchange, detail, sizeof(detail))),
-		.attempt = attempt != NULL ? decision->attempt : rea_call_attempts(&exchange->call) + 1,
-		.attempts_max = decision->attempts_max,
-		.outcome = report->outcome,
-		.code_kind = report->code_kind,
-		.code = report->code,
-		.cost_ns = attempt != NULL ? now - attempt->start_ns : 0,
-		.retryable = decision->retryable,
-		.next_delay_ns = decision->wait_ns,
-		.verdict = decision->verdict,
-		.reason = decision->reason,
-		.grant = decision->grant,
+	    .type = event_type(decision),
+	    .time_unix_ns = loop_wall_ns(&worker->loop),
+	    .attempt_start_ns = attempt != NULL ? attempt->start_ns : now,
+	    .time_ns = now,
+	    .call_id = {call_id, sizeof(call_id)},
+	    .biz_id = text_of(biz_id),
+	    .key = text_of(exchange->key),
+	    .trace_id = text_of(trace_id),
+	    .service = text_of_name(exchange->service->config->name),
+	    .method = text_of_name(exchange->operation != NULL ? exchange->operation->key : ""),
+	    .instance = text_of_name(instance_of(attempt, report)),
+	    .detail = text_of(detail_of(exchange, detail, sizeof(detail))),
+	    .attempt = attempt != NULL ? decision->attempt : rea_call_attempts(&exchange->call) + 1,
+	    .attempts_max = decision->attempts_max,
+	    .outcome = report->outcome,
+	    .code_kind = report->code_kind,
+	    .code = report->code,
+	    .cost_ns = attempt != NULL ? now - attempt->start_ns : 0,
+	    .retryable = decision->retryable,
+	    .next_delay_ns = decision->wait_ns,
+	    .verdict = decision->verdict,
+	    .reason = decision->reason,
+	    .grant = decision->grant,
 	};
 	push(worker, &event);
 }
@@ -102,7 +111,8 @@ static bool sampled(struct exchange *exchange)
 	return share > 0 && (double)(rea_random_next(&exchange->worker->loop.random) >> 11) * 0x1p-53 < share;
 }
 
-void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision, const struct rea_report *report)
+void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision,
+    const struct rea_report *report)
 {
 	if (attempt != NULL)
 		rea_service_stats_attempt(exchange->service->stats, report->outcome, decision->attempt > 1);
@@ -120,7 +130,8 @@ void record_call_end(struct exchange *exchange)
 
 	if (decision->would_retry)
 		rea_service_stats_would_retry(exchange->service->stats);
-	rea_service_stats_call(exchange->service->stats, decision->reason, decision->verdict == REA_VERDICT_SUCCESS && decision->attempt == 1,
+	rea_service_stats_call(exchange->service->stats, decision->reason,
+	    decision->verdict == REA_VERDICT_SUCCESS && decision->attempt == 1,
 	    loop_now(&exchange->worker->loop) - exchange->begin_ns);
 }
 
@@ -128,12 +139,12 @@ void record_breaker(struct circuit *circuit, enum rea_breaker_state from, enum r
 {
 	struct loop *loop = &circuit->worker->loop;
 	struct rea_event event = {
-		.type = REA_EVENT_BREAKER,
-		.time_unix_ns = loop_wall_ns(loop),
-		.attempt_start_ns = now_ns,
-		.time_ns = now_ns,
-		.service = text_of_name(circuit->service),
-		.method = text_of_name(circuit->method),
+	    .type = REA_EVENT_BREAKER,
+	    .time_unix_ns = loop_wall_ns(loop),
+	    .attempt_start_ns = now_ns,
+	    .time_ns = now_ns,
+	    .service = text_of_name(circuit->service),
+	    .method = text_of_name(circuit->method),
 	};
 	char detail[64];
 	size_t length = 0;

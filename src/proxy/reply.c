@@ -30,17 +30,17 @@ static bool says_stop(const struct http_response *response)
 void reply_pass(struct exchange *exchange, const struct http_response *response)
 {
 	static const struct http_field stop = {.name = REA_SLICE_LIT("rea-retry"), .value = REA_SLICE_LIT("stop")};
-	bool add_stop = exchange->decided && exchange->decision.verdict == REA_VERDICT_GIVE_UP && rea_call_attempts(&exchange->call) > 1 && !says_stop(response);
+	bool add_stop = exchange->decided && exchange->decision.stop && !says_stop(response);
 	const struct http_response_head head = {
-		.status = response->status,
-		.reason = response->reason,
-		.fields = response->fields,
-		.fields_len = response->fields_len,
-		.more = &stop,
-		.more_len = add_stop ? 1 : 0,
-		.body_length = announced_length(response),
-		.has_body = response->has_body,
-		.upgraded = response->upgraded,
+	    .status = response->status,
+	    .reason = response->reason,
+	    .fields = response->fields,
+	    .fields_len = response->fields_len,
+	    .more = &stop,
+	    .more_len = add_stop ? 1 : 0,
+	    .body_length = announced_length(response),
+	    .has_body = response->has_body,
+	    .upgraded = response->upgraded,
 	};
 
 	exchange->responded = true;
@@ -80,7 +80,9 @@ static void read_hints(const struct exchange *exchange, const struct http_respon
 			/* Two that differ say nothing. */
 			if (after != NULL && !rea_slice_equal(after->value, field->value))
 				report->flags &= ~REA_REPORT_AFTER;
-			else if (after == NULL && rea_retry_after_parse(field->value.data, field->value.length, wall_s, &report->after_ns) && report->after_ns > 0)
+			else if (after == NULL &&
+				 rea_retry_after_parse(field->value.data, field->value.length, wall_s, &report->after_ns) &&
+				 report->after_ns > 0)
 				report->flags |= REA_REPORT_AFTER;
 			after = field;
 		}
@@ -136,10 +138,10 @@ void reply_head(struct attempt *attempt, const struct http_response *response)
 	struct exchange *exchange = attempt->exchange;
 	const struct rea_policy *policy = exchange->policy;
 	struct rea_report report = {
-		.outcome = rea_outcome_from_http(response->status, policy->classify, policy->classify_len),
-		.code_kind = REA_CODE_HTTP,
-		.code = response->status,
-		.latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
+	    .outcome = rea_outcome_from_http(response->status, policy->classify, policy->classify_len),
+	    .code_kind = REA_CODE_HTTP,
+	    .code = response->status,
+	    .latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
 	};
 
 	if (response->upgraded)
@@ -149,7 +151,8 @@ void reply_head(struct attempt *attempt, const struct http_response *response)
 	if (report.outcome != REA_OUTCOME_OK) {
 		read_hints(exchange, response, &report);
 		exchange_report(exchange, attempt, &report, response);
-	} else if (exchange->may_retry && response->has_body && !response->upgraded && loop_http_client_session(attempt->link->client)->unread == 0) {
+	} else if (exchange->may_retry && response->has_body && !response->upgraded &&
+		   loop_http_client_session(attempt->link->client)->unread == 0) {
 		hold_head(attempt, response);
 	} else {
 		reply_pass(exchange, response);

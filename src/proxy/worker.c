@@ -1,6 +1,8 @@
 /* A worker: one thread's view of the configuration, its instances, its calls. */
 #include "proxy/internal.h"
 
+#include "base/container.h"
+
 #include <stdlib.h>
 
 /* How fast the median follows: by this share of itself per reply. */
@@ -16,7 +18,9 @@ void view_service_method(const struct view_service *service, struct rea_slice me
 {
 	const struct rea_config_service *config = service->config;
 
-	*ret_operation = config->contract == NULL ? NULL : rea_contract_match(config->contract, method.data, method.length, path.data, path.length);
+	*ret_operation = config->contract == NULL
+			     ? NULL
+			     : rea_contract_match(config->contract, method.data, method.length, path.data, path.length);
 	*ret_policy = *ret_operation != NULL ? config->operation_policies[(*ret_operation)->index] : config->policy;
 }
 
@@ -36,10 +40,12 @@ void view_service_learn(struct view_service *service, uint64_t latency_ns)
 
 static bool same_numbers(const struct rea_breaker_policy *a, const struct rea_breaker_policy *b)
 {
-	return a->failure_rate_threshold == b->failure_rate_threshold && a->slow_call_rate_threshold == b->slow_call_rate_threshold &&
-	    a->slow_call_duration_ns == b->slow_call_duration_ns && a->window_type == b->window_type && a->window_size == b->window_size &&
-	    a->minimum_calls == b->minimum_calls && a->wait_in_open_ns == b->wait_in_open_ns &&
-	    a->permitted_in_half_open == b->permitted_in_half_open && a->max_wait_in_half_open_ns == b->max_wait_in_half_open_ns;
+	return a->failure_rate_threshold == b->failure_rate_threshold &&
+	       a->slow_call_rate_threshold == b->slow_call_rate_threshold &&
+	       a->slow_call_duration_ns == b->slow_call_duration_ns && a->window_type == b->window_type &&
+	       a->window_size == b->window_size && a->minimum_calls == b->minimum_calls &&
+	       a->wait_in_open_ns == b->wait_in_open_ns && a->permitted_in_half_open == b->permitted_in_half_open &&
+	       a->max_wait_in_half_open_ns == b->max_wait_in_half_open_ns;
 }
 
 static void circuit_unref(struct circuit *circuit)
@@ -57,7 +63,8 @@ static void on_breaker_change(enum rea_breaker_state from, enum rea_breaker_stat
 	record_breaker(user_data, from, to, now_ns);
 }
 
-static struct circuit *circuit_new(struct proxy_worker *worker, const char *service, const char *method, const struct rea_breaker_policy *policy)
+static struct circuit *circuit_new(
+    struct proxy_worker *worker, const char *service, const char *method, const struct rea_breaker_policy *policy)
 {
 	struct circuit *circuit = calloc(1, sizeof(*circuit));
 
@@ -106,7 +113,8 @@ static bool make_circuits(struct proxy_worker *worker, struct view_service *serv
 	if (service->circuits == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		const struct rea_policy *policy = i + 1 == count ? service->config->policy : service->config->operation_policies[i];
+		const struct rea_policy *policy =
+		    i + 1 == count ? service->config->policy : service->config->operation_policies[i];
 		const char *method = circuit_method(service, i);
 
 		if (!policy->breaker.enabled)
@@ -136,7 +144,8 @@ static bool make_instances(struct proxy_worker *worker, struct view_service *ser
 {
 	struct rea_instance *items = calloc(from->instances_len + 1, sizeof(*items));
 
-	service->instances = (struct rea_instances){.items = items, .balance = from->config->balance, .equal_weights = equal_weights(from)};
+	service->instances =
+	    (struct rea_instances){.items = items, .balance = from->config->balance, .equal_weights = equal_weights(from)};
 	service->upstreams = calloc(from->instances_len + 1, sizeof(struct upstream *));
 	service->hosts = calloc(from->instances_len + 1, sizeof(char *));
 	if (items == NULL || service->upstreams == NULL || service->hosts == NULL)
@@ -149,7 +158,8 @@ static bool make_instances(struct proxy_worker *worker, struct view_service *ser
 		upstream->views++;
 		service->upstreams[i] = upstream;
 		service->hosts[i] = from->instances[i].host;
-		items[i] = (struct rea_instance){.id = upstream->id, .weight = from->instances[i].weight, .load = &upstream->load};
+		items[i] = (struct rea_instance){
+		    .id = upstream->id, .weight = from->instances[i].weight, .load = &upstream->load};
 		service->instances.count = i + 1;
 	}
 	return true;
@@ -252,7 +262,7 @@ static void take_up(struct proxy_worker *worker)
 
 void worker_posted(struct loop_post *post)
 {
-	take_up((struct proxy_worker *)((char *)post - offsetof(struct proxy_worker, post)));
+	take_up(REA_CONTAINER_OF(post, struct proxy_worker, post));
 }
 
 void proxy_worker_start(struct proxy_worker *worker)
@@ -293,11 +303,11 @@ void proxy_worker_http(struct proxy_worker *worker, struct loop_http_options *re
 	const struct rea_config_settings *settings = rea_config_settings(worker->view->snapshot->config);
 
 	*ret_options = (struct loop_http_options){
-		.events = &exchange_events,
-		.limits = {settings->limits.header_bytes, settings->limits.headers, HTTP_CHUNK_EXT_BYTES, HTTP_TRAILER_BYTES},
-		.connections_max = settings->limits.connections,
-		.head_timeout_ns = rea_time_from_ms(settings->timeouts.request_head_ms),
-		.idle_timeout_ns = rea_time_from_ms(settings->timeouts.keep_alive_ms),
-		.user = worker,
+	    .events = &exchange_events,
+	    .limits = {settings->limits.header_bytes, settings->limits.headers, HTTP_CHUNK_EXT_BYTES, HTTP_TRAILER_BYTES},
+	    .connections_max = settings->limits.connections,
+	    .head_timeout_ns = rea_time_from_ms(settings->timeouts.request_head_ms),
+	    .idle_timeout_ns = rea_time_from_ms(settings->timeouts.keep_alive_ms),
+	    .user = worker,
 	};
 }

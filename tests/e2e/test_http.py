@@ -206,6 +206,15 @@ def test_via_and_forwarded_for_are_added_once(rig):
         assert ", ".join(seen.values("x-forwarded-for")) == "203.0.113.9, 198.51.100.1, 127.0.0.1"
 
 
+@pytest.mark.parametrize("fields", ["header Content-Length: 3", "header Transfer-Encoding: chunked", "header Transfer-Encoding: gzip"])
+def test_a_reply_with_two_framings_is_not_passed_on(rig, fields):
+    """Response smuggling: whoever is next on the connection must not get the rest."""
+    upstream, rea = rig.pair(f'body "abcdefgh" {fields}')
+    reply = rea.request("GET", "/user-service/users/42", biz_id="smuggled")
+    assert (reply.status, reply.field("rea-reason")) == (502, "permanent")
+    assert rea.timeline("smuggled")[-1]["outcome"] == "permanent"
+
+
 # ---- attacks on framing
 
 ATTACKS = {
@@ -340,7 +349,7 @@ def test_an_upgrade_is_refused_by_default(rig):
 
 def test_an_upgrade_is_tunnelled_when_allowed(rig):
     rig.unchecked = True  # what goes through a tunnel is no call
-    upstream, rea = rig.pair("upgrade", upgrade="allow")
+    upstream, rea = rig.pair("upgrade", http={"upgrade": "tunnel"})
     with rea.connect() as connection:
         connection.send(head("GET", "/user-service/users/42", [("Host", "x"), ("x-biz-id", "ws"), *UPGRADE]))
         reply = connection.reply()
@@ -363,7 +372,7 @@ def test_connect_is_refused_by_default(rig):
 
 def test_connect_is_tunnelled_when_allowed(rig):
     rig.unchecked = True
-    upstream, rea = rig.pair("body inside", connect="allow")
+    upstream, rea = rig.pair("body inside", http={"connect": "tunnel"})
     with rea.connect() as connection:
         connection.send(b"CONNECT user-service:80 HTTP/1.1\r\nHost: user-service:80\r\n\r\n")
         reply = connection.head()
@@ -375,7 +384,7 @@ def test_connect_is_tunnelled_when_allowed(rig):
 
 
 def test_connect_to_a_stranger_is_refused(rig):
-    upstream, rea = rig.pair("upgrade", connect="allow")
+    upstream, rea = rig.pair("upgrade", http={"connect": "tunnel"})
     answer = rea.raw(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
     assert int(answer.split(b" ")[1]) in (403, 404)
 

@@ -117,47 +117,19 @@ def test_the_last_reply_passes_as_it_came(rig):
     assert reply.values("rea-retry") == ["stop"]
 
 
-def test_an_earlier_reply_is_passed_on_when_the_last_attempt_has_none(rig):
-    _, rea = rig.pair("status 503 body busy", "reset")
+def test_an_earlier_reply_is_passed_on_when_nothing_was_sent_after_it(rig):
+    _, rea = rig.pair("status 503 body busy", "refuse")
     reply = rea.request("GET", "/user-service/users/42", biz_id="none")
     assert (reply.status, reply.text, reply.values("rea-retry")) == (503, "busy", ["stop"])
+    assert reasons(rea.timeline("none"))[-1] == ("GiveUp", 2, "never_sent", "attempts_exhausted")
+
+
+def test_an_earlier_reply_says_nothing_of_a_later_attempt_that_broke(rig):
+    """"Busy" would be a lie once a second instance may have acted."""
+    _, rea = rig.pair("status 503 body busy", "reset")
+    reply = rea.request("GET", "/user-service/users/42", biz_id="none")
+    assert (reply.status, reply.field("rea-reason"), reply.values("rea-retry")) == (502, "attempts_exhausted", ["stop"])
     assert reasons(rea.timeline("none"))[-1] == ("GiveUp", 2, "ambiguous", "attempts_exhausted")
-
-
-@pytest.mark.parametrize(
-    "status, outcome, reason",
-    [(400, "permanent", "permanent"), (404, "permanent", "permanent"), (429, "throttled", "not_retryable"), (500, "failed", "not_retryable")],
-)
-def test_what_is_not_retried(rig, status, outcome, reason):
-    upstream, rea = rig.pair(f"status {status} body no")
-    reply = rea.request("GET", "/user-service/users/42", biz_id="no")
-    assert (reply.status, reply.text) == (status, "no")
-    assert reasons(rea.timeline("no")) == [("GiveUp", 1, outcome, reason)]
-    assert upstream.requests("B") == []
-
-
-@pytest.mark.parametrize("status, outcome", [(502, "ambiguous"), (503, "unavailable"), (504, "ambiguous")])
-def test_what_is_retried(rig, status, outcome):
-    _, rea = rig.pair(f"status {status}")
-    assert rea.request("GET", "/user-service/users/42", biz_id="yes").status == 200
-    assert reasons(rea.timeline("yes")) == [("Retry", 1, outcome, None), ("Success", 2, "ok", None)]
-
-
-def test_a_callee_may_stop_retries(rig):
-    upstream, rea = rig.pair("status 503 header rea-retry: stop body no")
-    reply = rea.request("GET", "/user-service/users/42", biz_id="stop")
-    assert (reply.status, reply.values("rea-retry")) == (503, ["stop"])
-    assert reasons(rea.timeline("stop")) == [("GiveUp", 1, "unavailable", "server_refused")]
-    assert upstream.requests("B") == []
-
-
-def test_a_callee_may_name_the_wait(rig):
-    upstream, rea = rig.pair("status 503 header rea-retry: after=300")
-    assert rea.request("GET", "/user-service/users/42", biz_id="after").status == 200
-    events = rea.timeline("after")
-    assert events[0]["outcome"] == "pushback" and 300 <= events[0]["next_delay_ms"] <= 360
-    first, second = upstream.requests()
-    assert second["t_ns"] - first["end_ns"] >= 300 * MS
 
 
 def test_without_any_reply_rea_answers_itself(rig):

@@ -8,7 +8,7 @@
 
 struct fail_alloc {
 	struct rea_alloc alloc;
-	size_t left;  /* allocations that still succeed */
+	size_t left;   /* allocations that still succeed */
 	bool for_good; /* after the first failure all fail; else only that one */
 	size_t failed;
 	size_t live;

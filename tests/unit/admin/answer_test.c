@@ -89,7 +89,8 @@ static void test_health(void **state)
 	readiness = ADMIN_DRAINING;
 	assert_answer("/readyz", 503, "text/plain; charset=utf-8", "draining");
 	assert_answer("/version", 200, "application/json", "{\"name\":\"rea\",\"version\":\"" REA_VERSION "\"}\n");
-	assert_answer("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", "# HELP rea_x_total X.\n# TYPE rea_x_total counter\nrea_x_total 7\n");
+	assert_answer("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8",
+	    "# HELP rea_x_total X.\n# TYPE rea_x_total counter\nrea_x_total 7\n");
 }
 
 static void test_config(void **state)
@@ -98,19 +99,20 @@ static void test_config(void **state)
 
 	(void)state;
 	config = (struct admin_config){"rea.yaml", "00ff", INT64_C(1767323045678901234), 2, 0, NULL};
-	assert_answer("/v1/config", 200, "application/json",
-	    "{\"version\":\"00ff\",\"path\":\"rea.yaml\",\"loaded_at\":\"2026-01-02T03:04:05Z\",\"reloads\":2,\"rejects\":0,\"last_error\":null}\n");
+	assert_answer("/v1/config", 200,
+	    "application/json", "{\"version\":\"00ff\",\"path\":\"rea.yaml\",\"loaded_at\":\"2026-01-02T03:04:05Z\",\"reloads\":2,\"rejects\":0,\"last_error\":null}\n");
 	config.last_error = &error;
 	config.rejects = 1;
 	assert_answer("/v1/config", 200, "application/json",
-	    "{\"version\":\"00ff\",\"path\":\"rea.yaml\",\"loaded_at\":\"2026-01-02T03:04:05Z\",\"reloads\":2,\"rejects\":1,\"last_error\":"
+	    "{\"version\":\"00ff\",\"path\":\"rea.yaml\",\"loaded_at\":\"2026-01-02T03:04:05Z\",\"reloads\":2,"
+	    "\"rejects\":1,\"last_error\":"
 	    "{\"line\":3,\"column\":7,\"file\":\"rea \\\"x\\\".yaml\",\"key\":\"listen\",\"message\":\"no\"}}\n");
 }
 
 static void test_unknown_resources(void **state)
 {
-	static const char *const targets[] = {"/", "", "*", "/health", "/healthz/", "//healthz", "/v1", "/v1/timelines", "/v1/timelines/", "/v1/timelines/a/b",
-		"/v1/timelines/a/", "/v1/events/1", "/HEALTHZ", "/%68ealthz"};
+	static const char *const targets[] = {"/", "", "*", "/health", "/healthz/", "//healthz", "/v1", "/v1/timelines",
+	    "/v1/timelines/", "/v1/timelines/a/b", "/v1/timelines/a/", "/v1/events/1", "/HEALTHZ", "/%68ealthz"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
@@ -122,12 +124,14 @@ static void test_unknown_resources(void **state)
 
 static void test_methods(void **state)
 {
-	static const enum http_method others[] = {HTTP_OTHER, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_PATCH, HTTP_OPTIONS, HTTP_TRACE};
+	static const enum http_method others[] = {
+	    HTTP_OTHER, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_PATCH, HTTP_OPTIONS, HTTP_TRACE};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		assert_string_equal(ask(others[i], "/v1/timelines/x"),
-		    "{\"title\":\"Method Not Allowed\",\"status\":405,\"detail\":\"this resource does not know the method\"}\n");
+		    "{\"title\":\"Method Not Allowed\",\"status\":405,\"detail\":\"this resource does not know the "
+		    "method\"}\n");
 		assert_int_equal(answer.status, 405);
 		assert_string_equal(answer.allow, "GET, HEAD");
 	}
@@ -174,13 +178,14 @@ static void test_timeline_as_text(void **state)
 
 static void test_unknown_and_malformed_ids(void **state)
 {
-	static const char *const malformed[] = {"/v1/timelines/%", "/v1/timelines/%4", "/v1/timelines/%zz", "/v1/timelines/a%4g"};
+	static const char *const malformed[] = {
+	    "/v1/timelines/%", "/v1/timelines/%4", "/v1/timelines/%zz", "/v1/timelines/a%4g"};
 	struct rea_event_ring *ring;
 	char long_target[1100] = "/v1/timelines/";
 
 	(void)state;
-	assert_answer("/v1/timelines/x", 404, "application/problem+json",
-	    "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"no event of this biz_id is kept: nothing of it failed, or it is too long ago\"}\n");
+	assert_answer("/v1/timelines/x", 404,
+	    "application/problem+json", "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"no event of this biz_id is kept: nothing of it failed, or it is too long ago\"}\n");
 	fill_ring(&ring, 8, 1);
 	ask(HTTP_GET, "/v1/timelines/order-43");
 	assert_int_equal(answer.status, 404);
@@ -229,7 +234,8 @@ static void assert_events(const char *target, int64_t left_out, size_t count, in
 
 static void test_latest_events(void **state)
 {
-	static const char *const bad[] = {"/v1/events?limit=0", "/v1/events?limit=1001", "/v1/events?limit=-1", "/v1/events?limit=", "/v1/events?limit=1x"};
+	static const char *const bad[] = {"/v1/events?limit=0", "/v1/events?limit=1001", "/v1/events?limit=-1",
+	    "/v1/events?limit=", "/v1/events?limit=1x"};
 	struct rea_event_ring *ring;
 
 	(void)state;
@@ -260,7 +266,8 @@ static void test_long_timeline_keeps_the_latest(void **state)
 /* Whatever allocation fails: a whole answer, or 503 without a body. */
 static void test_out_of_memory(void **state)
 {
-	static const char *const targets[] = {"/healthz", "/nothing", "/metrics", "/v1/config", "/v1/events", "/v1/timelines/order-42?format=text"};
+	static const char *const targets[] = {
+	    "/healthz", "/nothing", "/metrics", "/v1/config", "/v1/events", "/v1/timelines/order-42?format=text"};
 	struct rea_event_ring *ring;
 
 	(void)state;
@@ -292,17 +299,17 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(test_health, teardown),
-		cmocka_unit_test_teardown(test_config, teardown),
-		cmocka_unit_test_teardown(test_unknown_resources, teardown),
-		cmocka_unit_test_teardown(test_methods, teardown),
-		cmocka_unit_test_teardown(test_timeline_as_json, teardown),
-		cmocka_unit_test_teardown(test_timeline_as_text, teardown),
-		cmocka_unit_test_teardown(test_unknown_and_malformed_ids, teardown),
-		cmocka_unit_test_teardown(test_id_with_odd_bytes, teardown),
-		cmocka_unit_test_teardown(test_latest_events, teardown),
-		cmocka_unit_test_teardown(test_long_timeline_keeps_the_latest, teardown),
-		cmocka_unit_test_teardown(test_out_of_memory, teardown),
+	    cmocka_unit_test_teardown(test_health, teardown),
+	    cmocka_unit_test_teardown(test_config, teardown),
+	    cmocka_unit_test_teardown(test_unknown_resources, teardown),
+	    cmocka_unit_test_teardown(test_methods, teardown),
+	    cmocka_unit_test_teardown(test_timeline_as_json, teardown),
+	    cmocka_unit_test_teardown(test_timeline_as_text, teardown),
+	    cmocka_unit_test_teardown(test_unknown_and_malformed_ids, teardown),
+	    cmocka_unit_test_teardown(test_id_with_odd_bytes, teardown),
+	    cmocka_unit_test_teardown(test_latest_events, teardown),
+	    cmocka_unit_test_teardown(test_long_timeline_keeps_the_latest, teardown),
+	    cmocka_unit_test_teardown(test_out_of_memory, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
 #define MIDPOINT (UINT64_C(1) << 63)
 
 static struct rea_backoff plain(uint64_t base_ms, double multiplier, uint64_t cap_ms)
@@ -48,7 +48,8 @@ static void exact_values(void **state)
 {
 	static const uint64_t doubling_ms[] = {200, 200, 400, 800, 1600, 3200, 6400, 12800, 25600};
 	static const uint64_t by_half_us[] = {200000, 200000, 300000, 450000, 675000, 1012500, 1518750};
-	struct rea_backoff doubling = plain(200, 2, 30000), by_half = plain(200, 1.5, 30000);
+	struct rea_backoff doubling = plain(200, 2, 30000), by_half = plain(200, 1.5, 30000),
+			   odd = {.base_ns = 3, .cap_ns = MS(1), .multiplier = 1.5};
 
 	(void)state;
 	/* Index 0 counts as the first retry. */
@@ -56,6 +57,7 @@ static void exact_values(void **state)
 		assert_true(rea_backoff_exponential(&doubling, n) == MS(doubling_ms[n]));
 	for (uint64_t n = 0; n < 7; n++)
 		assert_true(rea_backoff_exponential(&by_half, n) == by_half_us[n] * REA_NS_PER_US);
+	assert_true(rea_backoff_exponential(&odd, 2) == 5); /* 4.5, to the nearest */
 }
 
 static void a_cap_of_forever_saturates(void **state)

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
-#define S(n) ((uint64_t)(n) * REA_NS_PER_S)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
+#define S(n) ((uint64_t)(n)*REA_NS_PER_S)
 
 enum { MAX = 5 };
 
@@ -190,7 +190,8 @@ static void a_failing_instance_is_no_attraction(void **state)
 			size_t chosen = choose(now_ns);
 
 			now_ns += MS(1);
-			see(chosen, chosen == 1 ? REA_OUTCOME_NEVER_SENT : REA_OUTCOME_OK, chosen == 1 ? 50000 : MS(10), now_ns);
+			see(chosen, chosen == 1 ? REA_OUTCOME_NEVER_SENT : REA_OUTCOME_OK, chosen == 1 ? 50000 : MS(10),
+			    now_ns);
 		}
 		assert_share(1, 20000, 0.0001, 0.02);
 		make_list(3, true);

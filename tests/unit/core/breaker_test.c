@@ -13,23 +13,23 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
-#define S(n) ((uint64_t)(n) * REA_NS_PER_S)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
+#define S(n) ((uint64_t)(n)*REA_NS_PER_S)
 
 static struct rea_breaker_policy small_policy(uint32_t permitted)
 {
 	/* Scenarios L09, L10: 4 calls, 50 %, open 1000 ms. */
 	return (struct rea_breaker_policy){
-		.enabled = true,
-		.failure_rate_threshold = 50,
-		.slow_call_rate_threshold = 100,
-		.slow_call_duration_ns = S(60),
-		.window_type = REA_BREAKER_COUNT_BASED,
-		.window_size = 4,
-		.minimum_calls = 4,
-		.wait_in_open_ns = MS(1000),
-		.permitted_in_half_open = permitted,
-		.max_wait_in_half_open_ns = MS(2000),
+	    .enabled = true,
+	    .failure_rate_threshold = 50,
+	    .slow_call_rate_threshold = 100,
+	    .slow_call_duration_ns = S(60),
+	    .window_type = REA_BREAKER_COUNT_BASED,
+	    .window_size = 4,
+	    .minimum_calls = 4,
+	    .wait_in_open_ns = MS(1000),
+	    .permitted_in_half_open = permitted,
+	    .max_wait_in_half_open_ns = MS(2000),
 	};
 }
 
@@ -226,7 +226,8 @@ static void test_old_results_never_decide(void **state)
 			assert_state(g.breaker, REA_BREAKER_HALF_OPEN);
 		}
 		/* In statistics they count: the window of four holds old results alone now. */
-		assert_true(rea_breaker_failure_rate(g.breaker, MS(1002)) == (results[r] == REA_BREAKER_FAILURE ? 100.0 : 0.0));
+		assert_true(
+		    rea_breaker_failure_rate(g.breaker, MS(1002)) == (results[r] == REA_BREAKER_FAILURE ? 100.0 : 0.0));
 		rea_breaker_free(g.breaker);
 	}
 }
@@ -389,7 +390,8 @@ static void test_time_window_survives_long_silence(void **state)
 	rea_breaker_free(breaker);
 }
 
-/* What a wall clock set back does to Resilience4j's window cannot happen: 100 s at 10 calls/s, the window of 10 s holds 100 whatever the caller's time says. */
+/* A clock that is set back empties Resilience4j's time window. Here an earlier time counts as the last one seen: the
+ * calls of the last 10 s stay in the window, and an open breaker does not open for longer. */
 static void test_time_never_runs_backwards(void **state)
 {
 	struct rea_breaker *breaker = time_breaker(10, 1);
@@ -484,11 +486,11 @@ static void test_changes_are_told_once_with_their_time(void **state)
 		enum rea_breaker_state from, to;
 		uint64_t now_ns;
 	} expected[] = {
-		{REA_BREAKER_CLOSED, REA_BREAKER_OPEN, MS(7)},
-		{REA_BREAKER_OPEN, REA_BREAKER_HALF_OPEN, MS(1007)},
-		{REA_BREAKER_HALF_OPEN, REA_BREAKER_OPEN, MS(3007)},
-		{REA_BREAKER_OPEN, REA_BREAKER_HALF_OPEN, MS(9000)},
-		{REA_BREAKER_HALF_OPEN, REA_BREAKER_CLOSED, MS(9001)},
+	    {REA_BREAKER_CLOSED, REA_BREAKER_OPEN, MS(7)},
+	    {REA_BREAKER_OPEN, REA_BREAKER_HALF_OPEN, MS(1007)},
+	    {REA_BREAKER_HALF_OPEN, REA_BREAKER_OPEN, MS(3007)},
+	    {REA_BREAKER_OPEN, REA_BREAKER_HALF_OPEN, MS(9000)},
+	    {REA_BREAKER_HALF_OPEN, REA_BREAKER_CLOSED, MS(9001)},
 	};
 
 	(void)state;
@@ -513,10 +515,10 @@ static void test_numbers_out_of_bounds_are_refused(void **state)
 	struct rea_breaker_policy good = small_policy(1), bad;
 
 	(void)state;
-#define REFUSED(field, value)                                                                                \
-	bad = good;                                                                                          \
-	bad.field = value;                                                                                   \
-	assert_int_equal(rea_breaker_new(&bad, NULL, &breaker), REA_ERR_INVALID);                            \
+#define REFUSED(field, value)                                                     \
+	bad = good;                                                               \
+	bad.field = value;                                                        \
+	assert_int_equal(rea_breaker_new(&bad, NULL, &breaker), REA_ERR_INVALID); \
 	assert_null(breaker)
 	REFUSED(failure_rate_threshold, 0);
 	REFUSED(failure_rate_threshold, 100.1);
@@ -591,8 +593,9 @@ static void model_rates(const struct model *m, uint64_t now_ns, uint32_t *calls_
 	uint32_t n = 0, f = 0, s = 0;
 
 	for (size_t i = 0; i < m->results_len; i++) {
-		if (m->policy.window_type == REA_BREAKER_COUNT_BASED ? i + m->policy.window_size < m->results_len
-		                                                     : now_ns / REA_NS_PER_S - m->results[i].at_ns / REA_NS_PER_S >= m->policy.window_size)
+		if (m->policy.window_type == REA_BREAKER_COUNT_BASED
+			? i + m->policy.window_size < m->results_len
+			: now_ns / REA_NS_PER_S - m->results[i].at_ns / REA_NS_PER_S >= m->policy.window_size)
 			continue;
 		n++;
 		f += m->results[i].failed;
@@ -605,13 +608,15 @@ static void model_rates(const struct model *m, uint64_t now_ns, uint32_t *calls_
 
 static uint32_t model_minimum(const struct model *m)
 {
-	return m->policy.window_type == REA_BREAKER_COUNT_BASED && m->policy.window_size < m->policy.minimum_calls ? m->policy.window_size
-	                                                                                                         : m->policy.minimum_calls;
+	return m->policy.window_type == REA_BREAKER_COUNT_BASED && m->policy.window_size < m->policy.minimum_calls
+		   ? m->policy.window_size
+		   : m->policy.minimum_calls;
 }
 
 static void model_time(struct model *m, uint64_t now_ns)
 {
-	if (m->state == REA_BREAKER_HALF_OPEN && m->policy.max_wait_in_half_open_ns && now_ns >= m->since_ns + m->policy.max_wait_in_half_open_ns)
+	if (m->state == REA_BREAKER_HALF_OPEN && m->policy.max_wait_in_half_open_ns &&
+	    now_ns >= m->since_ns + m->policy.max_wait_in_half_open_ns)
 		model_enter(m, REA_BREAKER_OPEN, m->since_ns + m->policy.max_wait_in_half_open_ns);
 }
 
@@ -647,11 +652,14 @@ static void model_report(struct model *m, uint64_t generation, enum rea_breaker_
 		return;
 	if (m->state == REA_BREAKER_CLOSED) {
 		model_rates(m, now_ns, &n, &failed_rate, &slow_rate);
-		if (n >= model_minimum(m) && (failed_rate >= m->policy.failure_rate_threshold || slow_rate >= m->policy.slow_call_rate_threshold))
+		if (n >= model_minimum(m) &&
+		    (failed_rate >= m->policy.failure_rate_threshold || slow_rate >= m->policy.slow_call_rate_threshold))
 			model_enter(m, REA_BREAKER_OPEN, now_ns);
 	} else if (m->state == REA_BREAKER_HALF_OPEN) {
-		uint32_t f = 0, s = 0, needed = m->policy.minimum_calls < m->policy.permitted_in_half_open ? m->policy.minimum_calls
-		                                                                                          : m->policy.permitted_in_half_open;
+		uint32_t f = 0, s = 0,
+			 needed = m->policy.minimum_calls < m->policy.permitted_in_half_open
+				      ? m->policy.minimum_calls
+				      : m->policy.permitted_in_half_open;
 
 		m->probes[m->probes_len].failed = failed;
 		m->probes[m->probes_len++].slow = slow;
@@ -661,8 +669,12 @@ static void model_report(struct model *m, uint64_t generation, enum rea_breaker_
 			f += m->probes[i].failed;
 			s += m->probes[i].slow;
 		}
-		model_enter(m, f * 100.0 / (double)m->probes_len >= m->policy.failure_rate_threshold ||
-		        s * 100.0 / (double)m->probes_len >= m->policy.slow_call_rate_threshold ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED, now_ns);
+		model_enter(m,
+		    f * 100.0 / (double)m->probes_len >= m->policy.failure_rate_threshold ||
+			    s * 100.0 / (double)m->probes_len >= m->policy.slow_call_rate_threshold
+			? REA_BREAKER_OPEN
+			: REA_BREAKER_CLOSED,
+		    now_ns);
 	}
 }
 
@@ -693,10 +705,12 @@ static void run_against_model(uint64_t seed)
 		uint32_t n;
 		double failed, slow;
 
-		now_ns += rea_random_below(&random, 20) == 0 ? MS(rea_random_below(&random, 5000)) : MS(rea_random_below(&random, 50));
+		now_ns += rea_random_below(&random, 20) == 0 ? MS(rea_random_below(&random, 5000))
+							     : MS(rea_random_below(&random, 50));
 		if (open_len < 64 && rea_random_below(&random, 2)) {
 			struct rea_breaker_permit permit;
-			bool foretold = rea_breaker_permits(breaker, now_ns), given = rea_breaker_acquire(breaker, now_ns, &permit);
+			bool foretold = rea_breaker_permits(breaker, now_ns),
+			     given = rea_breaker_acquire(breaker, now_ns, &permit);
 
 			assert_int_equal(given, foretold);
 			assert_int_equal(given, model_acquire(&m, now_ns));
@@ -731,29 +745,29 @@ static void test_against_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ignored_probe_gives_its_permit_back),
-		cmocka_unit_test(test_probe_that_never_reports_is_reclaimed),
-		cmocka_unit_test(test_reclaim_happens_as_of_its_due_time),
-		cmocka_unit_test(test_report_after_the_limit_decides_nothing),
-		cmocka_unit_test(test_failed_probe_opens_below_the_window_minimum),
-		cmocka_unit_test(test_no_limit_in_half_open_waits_for_ever),
-		cmocka_unit_test(test_old_ignored_calls_give_no_permit),
-		cmocka_unit_test(test_old_results_never_decide),
-		cmocka_unit_test(test_old_results_stay_out_of_a_fresh_window),
-		cmocka_unit_test(test_permit_is_good_for_one_report),
-		cmocka_unit_test(test_opens_at_the_threshold_not_below),
-		cmocka_unit_test(test_slow_is_longer_than_the_duration),
-		cmocka_unit_test(test_minimum_is_capped_by_a_count_window),
-		cmocka_unit_test(test_half_open_decides_once_min_of_minimum_and_permitted_are_in),
-		cmocka_unit_test(test_time_window_forgets_by_the_second),
-		cmocka_unit_test(test_time_window_survives_long_silence),
-		cmocka_unit_test(test_time_never_runs_backwards),
-		cmocka_unit_test(test_forced_states),
-		cmocka_unit_test(test_changes_are_told_once_with_their_time),
-		cmocka_unit_test(test_numbers_out_of_bounds_are_refused),
-		cmocka_unit_test(test_out_of_memory),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_against_model),
+	    cmocka_unit_test(test_ignored_probe_gives_its_permit_back),
+	    cmocka_unit_test(test_probe_that_never_reports_is_reclaimed),
+	    cmocka_unit_test(test_reclaim_happens_as_of_its_due_time),
+	    cmocka_unit_test(test_report_after_the_limit_decides_nothing),
+	    cmocka_unit_test(test_failed_probe_opens_below_the_window_minimum),
+	    cmocka_unit_test(test_no_limit_in_half_open_waits_for_ever),
+	    cmocka_unit_test(test_old_ignored_calls_give_no_permit),
+	    cmocka_unit_test(test_old_results_never_decide),
+	    cmocka_unit_test(test_old_results_stay_out_of_a_fresh_window),
+	    cmocka_unit_test(test_permit_is_good_for_one_report),
+	    cmocka_unit_test(test_opens_at_the_threshold_not_below),
+	    cmocka_unit_test(test_slow_is_longer_than_the_duration),
+	    cmocka_unit_test(test_minimum_is_capped_by_a_count_window),
+	    cmocka_unit_test(test_half_open_decides_once_min_of_minimum_and_permitted_are_in),
+	    cmocka_unit_test(test_time_window_forgets_by_the_second),
+	    cmocka_unit_test(test_time_window_survives_long_silence),
+	    cmocka_unit_test(test_time_never_runs_backwards),
+	    cmocka_unit_test(test_forced_states),
+	    cmocka_unit_test(test_changes_are_told_once_with_their_time),
+	    cmocka_unit_test(test_numbers_out_of_bounds_are_refused),
+	    cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_against_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
-#define S(n) ((uint64_t)(n) * REA_NS_PER_S)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
+#define S(n) ((uint64_t)(n)*REA_NS_PER_S)
 
 static const struct rea_budget_policy defaults = {REA_BUDGET_RATIO, 200, 10, 10000};
 
@@ -142,6 +142,25 @@ static void a_refund_gives_back_what_was_taken(void **state)
 	rea_budget_free(budget);
 }
 
+/* The retry that comes back is the one that was taken, not a later one. */
+static void a_refund_knows_its_time(void **state)
+{
+	struct rea_budget *budget = new_budget(0, 10, 10000);
+
+	(void)state;
+	assert_true(rea_budget_withdraw(budget, S(50)));
+	assert_true(rea_budget_withdraw(budget, S(55)));
+	rea_budget_refund(budget, S(50), S(56));
+	assert_true(rea_budget_available(budget, S(56)) == 99);
+	assert_true(rea_budget_available(budget, S(60)) == 99);
+	/* Its slot was reused by now: what is there belongs to others. */
+	for (uint32_t second = 60; second < 70; second++)
+		assert_true(rea_budget_withdraw(budget, S(second)));
+	rea_budget_refund(budget, S(55), S(69));
+	assert_true(rea_budget_available(budget, S(69)) == 90);
+	rea_budget_free(budget);
+}
+
 /* A refund may empty the newest slot; the oldest must not make room for its successor before its time. */
 static void an_emptied_slot_costs_no_other(void **state)
 {
@@ -228,7 +247,8 @@ static void property_the_same_as_a_plain_ledger(void **state)
 			now_ns += rea_random_below(&random, rea_random_below(&random, 50) == 0 ? S(12) : MS(100));
 			for (size_t k = 0; k < count; k++)
 				if (seconds[k].slot_s + 10 > now_ns / REA_NS_PER_S)
-					credits += (int64_t)seconds[k].deposits * permille * 1000 - (int64_t)seconds[k].retries * 1000000;
+					credits += (int64_t)seconds[k].deposits * permille * 1000 -
+						   (int64_t)seconds[k].retries * 1000000;
 			if (count == 0 || seconds[count - 1].slot_s != now_ns / REA_NS_PER_S) {
 				seconds[count].slot_s = now_ns / REA_NS_PER_S;
 				seconds[count].deposits = seconds[count].retries = 0;
@@ -251,8 +271,9 @@ static void property_the_same_as_a_plain_ledger(void **state)
 
 static void wrong_numbers_are_refused(void **state)
 {
-	static const struct rea_budget_policy wrong[] = {{REA_BUDGET_RATIO, 1001, 10, 10000}, {REA_BUDGET_RATIO, 200, 10, 999},
-	    {REA_BUDGET_RATIO, 200, 10, 60001}, {(enum rea_budget_rule)9, 200, 10, 10000}};
+	static const struct rea_budget_policy wrong[] = {{REA_BUDGET_RATIO, 1001, 10, 10000},
+	    {REA_BUDGET_RATIO, 200, 10, 999}, {REA_BUDGET_RATIO, 200, 10, 60001},
+	    {(enum rea_budget_rule)9, 200, 10, 10000}};
 	struct rea_budget *budget = (void *)1;
 
 	(void)state;
@@ -323,6 +344,7 @@ int main(void)
 	    cmocka_unit_test(what_leaves_the_window_leaves_on_both_sides),
 	    cmocka_unit_test(a_steady_stream_gets_its_share_every_second),
 	    cmocka_unit_test(a_refund_gives_back_what_was_taken),
+	    cmocka_unit_test(a_refund_knows_its_time),
 	    cmocka_unit_test(an_emptied_slot_costs_no_other),
 	    cmocka_unit_test(clocks_that_disagree),
 	    cmocka_unit_test(new_numbers_for_a_living_budget),

@@ -26,9 +26,11 @@ struct worker {
 
 static void note_in_flight(void)
 {
-	uint32_t now = __atomic_add_fetch(&in_flight, 1, __ATOMIC_SEQ_CST), seen = __atomic_load_n(&in_flight_max, __ATOMIC_SEQ_CST);
+	uint32_t now = __atomic_add_fetch(&in_flight, 1, __ATOMIC_SEQ_CST),
+		 seen = __atomic_load_n(&in_flight_max, __ATOMIC_SEQ_CST);
 
-	while (now > seen && !__atomic_compare_exchange_n(&in_flight_max, &seen, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (now > seen &&
+	       !__atomic_compare_exchange_n(&in_flight_max, &seen, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 

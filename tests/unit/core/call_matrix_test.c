@@ -68,7 +68,9 @@ static void check_cell(struct rig *rig, size_t row, enum rea_outcome outcome, bo
 	bool repeatable = expected == 'r' && enabled;
 
 	if (expected == 'r')
-		reason = !enabled ? REA_REASON_NOT_ENABLED : attempts_left == 0 ? REA_REASON_ATTEMPTS_EXHAUSTED : REA_REASON_NONE;
+		reason = !enabled             ? REA_REASON_NOT_ENABLED
+			 : attempts_left == 0 ? REA_REASON_ATTEMPTS_EXHAUSTED
+					      : REA_REASON_NONE;
 	rig->policy.enabled = enabled;
 	rig->policy.max_retry_next_instance = attempts_left;
 	rig->policy.never_sent = grid[row].allow ? REA_NEVER_SENT_ALLOW : REA_NEVER_SENT_STRICT;
@@ -78,14 +80,14 @@ static void check_cell(struct rig *rig, size_t row, enum rea_outcome outcome, bo
 	rig_attempt(rig, 0);
 	rig_end(rig, outcome, 0);
 	if (rig->decision.reason != reason)
-		fail_msg("%s, %s, allow=%d key=%d enabled=%d left=%u: %s instead of %s", rea_permission_name(grid[row].permission),
-		    rea_outcome_name(outcome), grid[row].allow, grid[row].key, enabled, attempts_left,
-		    rea_reason_name(rig->decision.reason), rea_reason_name(reason));
+		fail_msg("%s, %s, allow=%d key=%d enabled=%d left=%u: %s instead of %s",
+		    rea_permission_name(grid[row].permission), rea_outcome_name(outcome), grid[row].allow, grid[row].key,
+		    enabled, attempts_left, rea_reason_name(rig->decision.reason), rea_reason_name(reason));
 	assert_int_equal(rig->decision.retryable, repeatable);
 	assert_int_equal(rig->decision.step, repeatable && attempts_left > 0 ? REA_STEP_WAIT : REA_STEP_DONE);
-	assert_int_equal(rig->decision.verdict, expected == 's' ? REA_VERDICT_SUCCESS
-		: reason == REA_REASON_NONE                      ? REA_VERDICT_RETRY
-								 : REA_VERDICT_GIVE_UP);
+	assert_int_equal(rig->decision.verdict, expected == 's'             ? REA_VERDICT_SUCCESS
+						: reason == REA_REASON_NONE ? REA_VERDICT_RETRY
+									    : REA_VERDICT_GIVE_UP);
 	reached[reason] = true;
 }
 
@@ -294,8 +296,8 @@ static void the_first_rule_that_speaks_gives_the_reason(void **state)
 			rules[first].add(&scene);
 			scene_play(&scene);
 			if (scene.rig.decision.reason != rules[first].reason)
-				fail_msg("%s with %s: %s", rea_reason_name(rules[first].reason), rea_reason_name(rules[second].reason),
-				    rea_reason_name(scene.rig.decision.reason));
+				fail_msg("%s with %s: %s", rea_reason_name(rules[first].reason),
+				    rea_reason_name(rules[second].reason), rea_reason_name(scene.rig.decision.reason));
 			assert_give_up(&scene.rig, 1, rules[first].reason);
 			assert_int_equal(scene.rig.decision.retryable, rules[first].retryable);
 			reached[rules[first].reason] = true;

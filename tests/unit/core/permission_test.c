@@ -18,8 +18,8 @@ static void the_most_restrictive_wins(void **state)
 	(void)state;
 	for (size_t a = 0; a < REA_PERMISSION_COUNT; a++) {
 		for (size_t b = 0; b < REA_PERMISSION_COUNT; b++) {
-			struct rea_grant both = rea_grant_combine(
-			    grant(order[a], REA_PERMISSION_SOURCE_OPENAPI), grant(order[b], REA_PERMISSION_SOURCE_REGISTRY));
+			struct rea_grant both = rea_grant_combine(grant(order[a], REA_PERMISSION_SOURCE_OPENAPI),
+			    grant(order[b], REA_PERMISSION_SOURCE_REGISTRY));
 
 			assert_int_equal(both.permission, order[a > b ? a : b]);
 			assert_int_equal(both.source, b > a ? REA_PERMISSION_SOURCE_REGISTRY : REA_PERMISSION_SOURCE_OPENAPI);

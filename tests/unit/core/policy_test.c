@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
 #define BIT(key) (UINT32_C(1) << REA_POLICY_##key)
 
 static struct rea_policy defaults(void)
@@ -21,7 +21,8 @@ static struct rea_policy defaults(void)
 	return policy;
 }
 
-static struct rea_policy merge(const struct rea_policy_layer *a, const struct rea_policy_layer *b, const struct rea_policy_layer *c)
+static struct rea_policy merge(
+    const struct rea_policy_layer *a, const struct rea_policy_layer *b, const struct rea_policy_layer *c)
 {
 	const struct rea_policy_layer *layers[] = {a, b, c};
 	struct rea_policy policy;
@@ -109,7 +110,7 @@ static void the_global_layer_may_stand_anywhere(void **state)
 static void a_method_that_sets_only_a_count_inherits_the_rest(void **state)
 {
 	const struct rea_policy_layer service = {.set = BIT(ENABLED) | BIT(MIN_BACKOFF) | BIT(MAX_BACKOFF),
-				      .values = {.enabled = true, .min_backoff_ns = MS(40), .max_backoff_ns = MS(400)}},
+					  .values = {.enabled = true, .min_backoff_ns = MS(40), .max_backoff_ns = MS(400)}},
 				      method = {.set = BIT(MAX_RETRY_NEXT_INSTANCE), .values.max_retry_next_instance = 2};
 	struct rea_policy policy = merge(NULL, &service, &method);
 
@@ -155,8 +156,8 @@ static void each_key_is_on_its_own(void **state)
 	for (uint32_t key = 0; key < REA_POLICY_KEY_COUNT; key++) {
 		layer.set = UINT32_C(1) << key;
 		one = merge(NULL, &layer, NULL);
-#define CHANGED(key_name, member)                                                                                      \
-	assert_memory_equal(&one.member, key == REA_POLICY_##key_name ? &all.member : &none.member, sizeof(one.member));           \
+#define CHANGED(key_name, member)                                                                                        \
+	assert_memory_equal(&one.member, key == REA_POLICY_##key_name ? &all.member : &none.member, sizeof(one.member)); \
 	assert_memory_not_equal(&all.member, &none.member, sizeof(one.member))
 		CHANGED(ENABLED, enabled);
 		CHANGED(MAX_RETRY_SAME_INSTANCE, max_retry_same_instance);
@@ -269,17 +270,17 @@ static void assert_verdict(const struct rea_policy *policy, const char *key, con
 	assert_int_equal(info.line, 0);
 }
 
-#define ACCEPT(change)                                                                                                 \
-	do {                                                                                                           \
-		struct rea_policy p = defaults();                                                                      \
-		change;                                                                                                \
-		assert_verdict(&p, NULL, NULL);                                                                        \
+#define ACCEPT(change)                            \
+	do {                                      \
+		struct rea_policy p = defaults(); \
+		change;                           \
+		assert_verdict(&p, NULL, NULL);   \
 	} while (0)
-#define REFUSE(change, key, message)                                                                                   \
-	do {                                                                                                           \
-		struct rea_policy p = defaults();                                                                      \
-		change;                                                                                                \
-		assert_verdict(&p, key, message);                                                                      \
+#define REFUSE(change, key, message)              \
+	do {                                      \
+		struct rea_policy p = defaults(); \
+		change;                           \
+		assert_verdict(&p, key, message); \
 	} while (0)
 
 static void bounds_of_attempts(void **state)
@@ -288,10 +289,12 @@ static void bounds_of_attempts(void **state)
 	ACCEPT(p.max_retry_next_instance = 9);
 	ACCEPT(p.max_retry_next_instance = 0);
 	REFUSE(p.max_retry_next_instance = 11, "max-retry-next-instance",
-	    "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance), is 12; it must be at least 1 "
+	    "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance), is 12; it must be "
+	    "at least 1 "
 	    "and at most 10");
 	REFUSE((p.max_retry_next_instance = 4, p.max_retry_same_instance = 2), "max-retry-next-instance",
-	    "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance), is 15; it must be at least 1 "
+	    "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance), is 15; it must be "
+	    "at least 1 "
 	    "and at most 10");
 	ACCEPT((p.max_retry_next_instance = 9, p.max_retry_same_instance = 2, p.when_all_tried = REA_ALL_TRIED_CYCLE));
 	REFUSE((p.max_retry_next_instance = 10, p.when_all_tried = REA_ALL_TRIED_CYCLE), "max-retry-next-instance",
@@ -307,15 +310,16 @@ static void bounds_of_the_backoff(void **state)
 	REFUSE(p.min_backoff_ns = MS(5), "min-backoff-ms",
 	    "min-backoff-ms is 5; it must be at least 20 (the smallest backoff of the profile)");
 	ACCEPT((p.jitter_kind = REA_JITTER_FULL, p.backoff_floor_ns = MS(10), p.min_backoff_ns = MS(10)));
-	REFUSE((p.jitter_kind = REA_JITTER_FULL, p.backoff_floor_ns = MS(10), p.min_backoff_ns = MS(9)), "min-backoff-ms",
-	    "min-backoff-ms is 9; it must be at least 10 (the smallest backoff of the profile)");
+	REFUSE((p.jitter_kind = REA_JITTER_FULL, p.backoff_floor_ns = MS(10), p.min_backoff_ns = MS(9)),
+	    "min-backoff-ms", "min-backoff-ms is 9; it must be at least 10 (the smallest backoff of the profile)");
 	REFUSE(p.backoff_floor_ns = MS(10), "(jitter kind)", "the floor of the backoff in ms is 10; it must be at least 20");
 	ACCEPT(p.max_backoff_ns = MS(100));
 	REFUSE(p.max_backoff_ns = MS(50), "max-backoff-ms", "max-backoff-ms is 50; it must be at least 100 (min-backoff-ms)");
 	ACCEPT(p.backoff_multiplier = 1);
 	REFUSE(p.backoff_multiplier = 0.5, "backoff-multiplier", "backoff-multiplier is 0.5; it must be at least 1");
 	REFUSE(p.backoff_multiplier = NAN, "backoff-multiplier", "backoff-multiplier is nan; it must be at least 1");
-	REFUSE(p.backoff_multiplier = INFINITY, "backoff-multiplier", "backoff-multiplier is inf; it must be at least 1 and finite");
+	REFUSE(p.backoff_multiplier = INFINITY, "backoff-multiplier",
+	    "backoff-multiplier is inf; it must be at least 1 and finite");
 	ACCEPT(p.jitter = 1);
 	ACCEPT(p.jitter = 0.01);
 	REFUSE(p.jitter = 0, "jitter", "jitter is 0; it must be above 0 and at most 1");
@@ -348,8 +352,10 @@ static void bounds_of_outcomes(void **state)
 #define MAY_NAME "; it may name never_sent, pushback, throttled, unavailable, ambiguous and failed"
 	(void)state;
 	ACCEPT(p.retry_on = 0);
-	ACCEPT(p.retry_on = REA_RETRY_ON_DEFAULT | REA_OUTCOME_BIT(REA_OUTCOME_THROTTLED) | REA_OUTCOME_BIT(REA_OUTCOME_FAILED));
-	REFUSE(p.retry_on |= REA_OUTCOME_BIT(REA_OUTCOME_OK), "retry-on", "retry-on names ok, which is never retried" MAY_NAME);
+	ACCEPT(p.retry_on =
+		   REA_RETRY_ON_DEFAULT | REA_OUTCOME_BIT(REA_OUTCOME_THROTTLED) | REA_OUTCOME_BIT(REA_OUTCOME_FAILED));
+	REFUSE(p.retry_on |= REA_OUTCOME_BIT(REA_OUTCOME_OK), "retry-on",
+	    "retry-on names ok, which is never retried" MAY_NAME);
 	REFUSE(p.retry_on |= REA_OUTCOME_BIT(REA_OUTCOME_PERMANENT), "retry-on",
 	    "retry-on names permanent, which is never retried" MAY_NAME);
 	REFUSE(p.retry_on |= REA_OUTCOME_BIT(REA_OUTCOME_CANCELLED), "retry-on",
@@ -375,8 +381,10 @@ static void bounds_of_budget_and_breaker(void **state)
 	ACCEPT((p.budget.ratio_permille = 1000, p.budget.window_ms = 60000, p.budget.reserve_per_s = UINT32_MAX));
 	ACCEPT((p.budget.ratio_permille = 0, p.budget.window_ms = 1000, p.budget.reserve_per_s = 0));
 	REFUSE(p.budget.ratio_permille = 150000, "budget", "the budget's ratio is 150; it must be at most 1");
-	REFUSE(p.budget.window_ms = 999, "budget", "the budget's window in ms is 999; it must be at least 1000 and at most 60000");
-	REFUSE(p.budget.window_ms = 60001, "budget", "the budget's window in ms is 60001; it must be at least 1000 and at most 60000");
+	REFUSE(p.budget.window_ms = 999, "budget",
+	    "the budget's window in ms is 999; it must be at least 1000 and at most 60000");
+	REFUSE(p.budget.window_ms = 60001, "budget",
+	    "the budget's window in ms is 60001; it must be at least 1000 and at most 60000");
 	ACCEPT(p.breaker.failure_rate_threshold = 100);
 	REFUSE(p.breaker.failure_rate_threshold = 0, "breaker",
 	    "the breaker's failure rate threshold is 0; it must be above 0 and at most 100");
@@ -384,16 +392,19 @@ static void bounds_of_budget_and_breaker(void **state)
 	    "the breaker's failure rate threshold is nan; it must be above 0 and at most 100");
 	REFUSE(p.breaker.slow_call_rate_threshold = 101, "breaker",
 	    "the breaker's slow call rate threshold is 101; it must be above 0 and at most 100");
-	REFUSE(p.breaker.slow_call_duration_ns = 0, "breaker", "the breaker's slow call duration in ms is 0; it must be above 0");
+	REFUSE(p.breaker.slow_call_duration_ns = 0, "breaker",
+	    "the breaker's slow call duration in ms is 0; it must be above 0");
 	ACCEPT(p.breaker.window_size = 10000);
 	REFUSE(p.breaker.window_size = 10001, "breaker",
 	    "the breaker's window in calls is 10001; it must be at least 1 and at most 10000");
 	ACCEPT((p.breaker.window_type = REA_BREAKER_TIME_BASED, p.breaker.window_size = 3600));
 	REFUSE((p.breaker.window_type = REA_BREAKER_TIME_BASED, p.breaker.window_size = 3601), "breaker",
 	    "the breaker's window in seconds is 3601; it must be at least 1 and at most 3600");
-	REFUSE(p.breaker.window_size = 0, "breaker", "the breaker's window in calls is 0; it must be at least 1 and at most 10000");
+	REFUSE(p.breaker.window_size = 0, "breaker",
+	    "the breaker's window in calls is 0; it must be at least 1 and at most 10000");
 	REFUSE(p.breaker.minimum_calls = 0, "breaker", "the breaker's minimum number of calls is 0; it must be at least 1");
-	REFUSE(p.breaker.wait_in_open_ns = 0, "breaker", "the breaker's wait in the open state in ms is 0; it must be above 0");
+	REFUSE(p.breaker.wait_in_open_ns = 0, "breaker",
+	    "the breaker's wait in the open state in ms is 0; it must be above 0");
 	ACCEPT(p.breaker.permitted_in_half_open = 1000);
 	REFUSE(p.breaker.permitted_in_half_open = 1001, "breaker",
 	    "the breaker's permitted calls in the half-open state is 1001; it must be at least 1 and at most 1000");

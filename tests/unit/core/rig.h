@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#define MS(n) ((uint64_t)(n) * REA_NS_PER_MS)
-#define S(n) ((uint64_t)(n) * REA_NS_PER_S)
+#define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
+#define S(n) ((uint64_t)(n)*REA_NS_PER_S)
 
 enum { RIG_INSTANCES = 10 };
 
 struct rig {
-	struct rea_policy policy; /* rig_init: enabled, fixed wait 100 ms, deadline 10 s */
+	struct rea_policy policy;        /* rig_init: enabled, fixed wait 100 ms, deadline 10 s */
 	struct rea_call_options options; /* rig_init: idempotent, no budget, breaker, limit */
 	struct rea_instance items[RIG_INSTANCES];
 	struct rea_instances list; /* rig_init: `instances` of them, in the list's order */

@@ -24,10 +24,14 @@ static void test_every_field(void **state)
 
 	(void)state;
 	assert_string_equal(json_of(&event),
-	    "{\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"Retry\",\"call_id\":\"7f3a2c\",\"biz_id\":\"order-42\",\"key\":\"k-1\","
-	    "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"service\":\"user-service\",\"method\":\"users_get\",\"instance\":\"127.0.0.1:9001\","
-	    "\"attempt\":1,\"attempts_max\":2,\"retries\":0,\"outcome\":\"unavailable\",\"error_code\":503,\"error_code_kind\":\"http\",\"cost_ms\":12.000,"
-	    "\"retryable\":true,\"next_delay_ms\":104.000,\"verdict\":\"retry\",\"permission\":\"idempotent\",\"permission_source\":\"config\","
+	    "{\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"Retry\",\"call_id\":\"7f3a2c\",\"biz_id\":\"order-42\","
+	    "\"key\":\"k-1\","
+	    "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"service\":\"user-service\",\"method\":\"users_get\","
+	    "\"instance\":\"127.0.0.1:9001\","
+	    "\"attempt\":1,\"attempts_max\":2,\"retries\":0,\"outcome\":\"unavailable\",\"error_code\":503,\"error_"
+	    "code_kind\":\"http\",\"cost_ms\":12.000,"
+	    "\"retryable\":true,\"next_delay_ms\":104.000,\"verdict\":\"retry\",\"permission\":\"idempotent\","
+	    "\"permission_source\":\"config\","
 	    "\"detail\":\"GET /users/42\",\"start_ms\":5000.000,\"end_ms\":5012.000}");
 }
 
@@ -45,24 +49,27 @@ static void test_final_events(void **state)
 	event.code_kind = REA_CODE_NONE;
 	event.cost_ns = 1500; /* a wait of a GiveUp says nothing */
 	assert_string_equal(json_of(&event),
-	    "{\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"GiveUp\",\"call_id\":\"7f3a2c\",\"biz_id\":\"order-42\",\"service\":\"user-service\","
-	    "\"instance\":\"127.0.0.1:9001\",\"attempt\":1,\"attempts_max\":2,\"retries\":0,\"outcome\":\"unavailable\",\"cost_ms\":0.002,\"retryable\":false,"
-	    "\"verdict\":\"give_up\",\"reason\":\"not_declared\",\"detail\":\"GET /users/42\",\"start_ms\":5000.000,\"end_ms\":5012.000}");
+	    "{\"time\":\"2026-01-02T03:04:05.678Z\",\"type\":\"GiveUp\",\"call_id\":\"7f3a2c\",\"biz_id\":\"order-42\","
+	    "\"service\":\"user-service\","
+	    "\"instance\":\"127.0.0.1:9001\",\"attempt\":1,\"attempts_max\":2,\"retries\":0,\"outcome\":"
+	    "\"unavailable\",\"cost_ms\":0.002,\"retryable\":false,"
+	    "\"verdict\":\"give_up\",\"reason\":\"not_declared\",\"detail\":\"GET "
+	    "/users/42\",\"start_ms\":5000.000,\"end_ms\":5012.000}");
 }
 
 static void test_events_of_no_call(void **state)
 {
 	struct rea_event event = {
-		.type = REA_EVENT_CONFIG,
-		.time_unix_ns = 0,
-		.attempt_start_ns = 1,
-		.time_ns = 1499,
-		.detail = {"rejected", 8},
+	    .type = REA_EVENT_CONFIG,
+	    .time_unix_ns = 0,
+	    .attempt_start_ns = 1,
+	    .time_ns = 1499,
+	    .detail = {"rejected", 8},
 	};
 
 	(void)state;
-	assert_string_equal(json_of(&event),
-	    "{\"time\":\"1970-01-01T00:00:00.000Z\",\"type\":\"Config\",\"detail\":\"rejected\",\"start_ms\":0.000,\"end_ms\":0.001}");
+	assert_string_equal(json_of(&event), "{\"time\":\"1970-01-01T00:00:00.000Z\",\"type\":\"Config\",\"detail\":"
+					     "\"rejected\",\"start_ms\":0.000,\"end_ms\":0.001}");
 }
 
 static void test_times(void **state)
@@ -71,14 +78,14 @@ static void test_times(void **state)
 		int64_t unix_ns;
 		const char *expected;
 	} cases[] = {
-		{INT64_C(951782400000000000), "2000-02-29T00:00:00.000Z"},
-		{INT64_C(951868799999999999), "2000-02-29T23:59:59.999Z"},
-		{INT64_C(951868800000000000), "2000-03-01T00:00:00.000Z"},
-		{INT64_C(4107542400000000000), "2100-03-01T00:00:00.000Z"}, /* no leap year */
-		{-1, "1969-12-31T23:59:59.999Z"},
-		{INT64_C(-86400000000000), "1969-12-31T00:00:00.000Z"},
-		{INT64_MAX, "2262-04-11T23:47:16.854Z"},
-		{INT64_MIN, "1677-09-21T00:12:43.145Z"},
+	    {INT64_C(951782400000000000), "2000-02-29T00:00:00.000Z"},
+	    {INT64_C(951868799999999999), "2000-02-29T23:59:59.999Z"},
+	    {INT64_C(951868800000000000), "2000-03-01T00:00:00.000Z"},
+	    {INT64_C(4107542400000000000), "2100-03-01T00:00:00.000Z"}, /* no leap year */
+	    {-1, "1969-12-31T23:59:59.999Z"},
+	    {INT64_C(-86400000000000), "1969-12-31T00:00:00.000Z"},
+	    {INT64_MAX, "2262-04-11T23:47:16.854Z"},
+	    {INT64_MIN, "1677-09-21T00:12:43.145Z"},
 	};
 
 	(void)state;
@@ -118,7 +125,9 @@ static void test_strings(void **state)
 	assert_string_json(NULL, 0, "\"\"");
 	assert_string_json("a\"b\\c/", 6, "\"a\\\"b\\\\c/\"");
 	assert_string_json("\n\r\t\b\0\x1f\x7f", 7, "\"\\n\\r\\t\\u0008\\u0000\\u001f\\u007f\"");
-	assert_string_json("\xc2\x9b" "31m", 5, "\"\\u009b31m\""); /* no terminal gets a C1 control */
+	assert_string_json("\xc2\x9b"
+			   "31m",
+	    5, "\"\\u009b31m\""); /* no terminal gets a C1 control */
 	assert_string_json("gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", 11, "\"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"");
 	assert_string_json("a\xff\xc3(\xed\xa0\x80", 7, "\"a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
@@ -156,7 +165,8 @@ static void test_worst_texts_fit(void **state)
 		json_t *document;
 
 		memset(worst, bytes[b], sizeof(worst));
-		event.call_id = event.biz_id = event.key = event.trace_id = event.service = event.method = event.instance = event.detail = text;
+		event.call_id = event.biz_id = event.key = event.trace_id = event.service = event.method =
+		    event.instance = event.detail = text;
 		event.attempt_start_ns = event.time_ns = event.cost_ns = event.next_delay_ns = UINT64_MAX;
 		event.attempt = event.attempts_max = event.code = UINT32_MAX;
 		event.reason = REA_REASON_NO_UNTRIED_INSTANCE;
@@ -179,15 +189,15 @@ static void test_type_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_field),
-		cmocka_unit_test(test_final_events),
-		cmocka_unit_test(test_events_of_no_call),
-		cmocka_unit_test(test_times),
-		cmocka_unit_test(test_durations_round_and_do_not_overflow),
-		cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_short_buffers_are_cut_and_counted),
-		cmocka_unit_test(test_worst_texts_fit),
-		cmocka_unit_test(test_type_names),
+	    cmocka_unit_test(test_every_field),
+	    cmocka_unit_test(test_final_events),
+	    cmocka_unit_test(test_events_of_no_call),
+	    cmocka_unit_test(test_times),
+	    cmocka_unit_test(test_durations_round_and_do_not_overflow),
+	    cmocka_unit_test(test_strings),
+	    cmocka_unit_test(test_short_buffers_are_cut_and_counted),
+	    cmocka_unit_test(test_worst_texts_fit),
+	    cmocka_unit_test(test_type_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,14 +185,16 @@ static void test_short_write_is_taken_back_to_whole_lines(void **state)
 	}
 }
 
-/* Standard output into a file that is not open for append. */
-static void test_standard_output(void **state)
+/* Five lines to standard output, into a file that is not open for append and that holds `before` bytes already. The
+ * file may grow to 1000 bytes at first. */
+static void log_to_standard_output(size_t before)
 {
-	int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), out = open("out", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	int out = open("out", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	struct rea_event_log *log;
 
-	(void)state;
 	fflush(stdout);
+	assert_int_equal(ftruncate(out, (off_t)before), 0);
 	assert_true(out >= 0 && dup2(out, STDOUT_FILENO) == STDOUT_FILENO);
 	log = open_log("-");
 	for (uint32_t i = 1; i <= 5; i++)
@@ -204,7 +206,23 @@ static void test_standard_output(void **state)
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
 	close(out);
+}
+
+static void test_standard_output(void **state)
+{
+	(void)state;
+	log_to_standard_output(0);
 	read_file("out");
+	assert_int_equal(assert_whole_lines(1), 5);
+	unlink("out");
+}
+
+/* What stands behind our last byte belongs to somebody else: it is not cut away. */
+static void test_bytes_behind_ours_stay(void **state)
+{
+	(void)state;
+	log_to_standard_output(100000);
+	assert_int_equal(read_file("out"), 100000);
 	assert_int_equal(assert_whole_lines(1), 5);
 	unlink("out");
 }
@@ -304,14 +322,15 @@ static void test_rotation_in_the_middle_of_a_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_unwritable_path),
-		cmocka_unit_test(test_full_device),
-		cmocka_unit_test(test_short_write_is_taken_back_to_whole_lines),
-		cmocka_unit_test(test_standard_output),
-		cmocka_unit_test(test_slow_pipe),
-		cmocka_unit_test(test_rotation),
-		cmocka_unit_test(test_rotation_in_the_middle_of_a_line),
+	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_unwritable_path),
+	    cmocka_unit_test(test_full_device),
+	    cmocka_unit_test(test_short_write_is_taken_back_to_whole_lines),
+	    cmocka_unit_test(test_standard_output),
+	    cmocka_unit_test(test_bytes_behind_ours_stay),
+	    cmocka_unit_test(test_slow_pipe),
+	    cmocka_unit_test(test_rotation),
+	    cmocka_unit_test(test_rotation_in_the_middle_of_a_line),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -141,8 +141,15 @@ static void test_numbers(void **state)
 		double value;
 		const char *expected;
 	} cases[] = {
-		{0, "m 0\n"}, {1, "m 1\n"}, {0.5, "m 0.5\n"}, {-2.25, "m -2.25\n"}, {9007199254740993.0, "m 9007199254740992\n"}, {0.1, "m 0.1\n"},
-		{(double)NAN, "m NaN\n"}, {(double)INFINITY, "m +Inf\n"}, {-(double)INFINITY, "m -Inf\n"},
+	    {0, "m 0\n"},
+	    {1, "m 1\n"},
+	    {0.5, "m 0.5\n"},
+	    {-2.25, "m -2.25\n"},
+	    {9007199254740993.0, "m 9007199254740992\n"},
+	    {0.1, "m 0.1\n"},
+	    {(double)NAN, "m NaN\n"},
+	    {(double)INFINITY, "m +Inf\n"},
+	    {-(double)INFINITY, "m -Inf\n"},
 	};
 
 	(void)state;
@@ -202,13 +209,13 @@ static void test_promtool(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_counting),
-		cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_text_of_services),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_family),
-		cmocka_unit_test(test_writing_stops_when_refused),
-		cmocka_unit_test(test_promtool),
+	    cmocka_unit_test(test_counting),
+	    cmocka_unit_test(test_buckets),
+	    cmocka_unit_test(test_text_of_services),
+	    cmocka_unit_test(test_numbers),
+	    cmocka_unit_test(test_family),
+	    cmocka_unit_test(test_writing_stops_when_refused),
+	    cmocka_unit_test(test_promtool),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

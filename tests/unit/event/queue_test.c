@@ -109,7 +109,8 @@ static void test_largest_record_fits_at_every_offset(void **state)
 
 	(void)state;
 	memset(text, 'z', sizeof(text));
-	large.call_id = large.biz_id = large.key = large.trace_id = large.service = large.method = large.instance = large.detail = whole;
+	large.call_id = large.biz_id = large.key = large.trace_id = large.service = large.method = large.instance =
+	    large.detail = whole;
 	for (size_t i = 0; i < 2000; i++) {
 		const struct rea_event *event = i % 2 ? &small : &large;
 
@@ -227,13 +228,13 @@ static void test_two_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records_come_out_as_they_went_in),
-		cmocka_unit_test(test_full_queue_drops_and_counts),
-		cmocka_unit_test(test_long_texts_are_cut_at_a_character),
-		cmocka_unit_test(test_largest_record_fits_at_every_offset),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_against_a_list),
-		cmocka_unit_test(test_two_threads),
+	    cmocka_unit_test(test_records_come_out_as_they_went_in),
+	    cmocka_unit_test(test_full_queue_drops_and_counts),
+	    cmocka_unit_test(test_long_texts_are_cut_at_a_character),
+	    cmocka_unit_test(test_largest_record_fits_at_every_offset),
+	    cmocka_unit_test(test_sizes),
+	    cmocka_unit_test(test_against_a_list),
+	    cmocka_unit_test(test_two_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,7 +265,8 @@ static void test_against_a_list(void **state)
 			char biz[16];
 			uint32_t asked = (uint32_t)rea_random_below(&random, 20);
 
-			entries[i] = (struct entry){i, (uint32_t)rea_random_below(&random, 20), i * 10 + rea_random_below(&random, 300)};
+			entries[i] = (struct entry){
+			    i, (uint32_t)rea_random_below(&random, 20), i * 10 + rea_random_below(&random, 300)};
 			snprintf(biz, sizeof(biz), "biz-%u", (unsigned)entries[i].biz);
 			add(ring, biz, i, entries[i].start_ns);
 			if (rea_random_below(&random, 10) == 0) {
@@ -284,15 +285,15 @@ static void test_against_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_timeline_by_start_time),
-		cmocka_unit_test(test_oldest_gives_way),
-		cmocka_unit_test(test_texts_are_owned),
-		cmocka_unit_test(test_each_stops),
-		cmocka_unit_test(test_long_biz_id),
-		cmocka_unit_test(test_ring_of_none),
-		cmocka_unit_test(test_idle_ring_costs_next_to_nothing),
-		cmocka_unit_test(test_out_of_memory),
-		cmocka_unit_test(test_against_a_list),
+	    cmocka_unit_test(test_timeline_by_start_time),
+	    cmocka_unit_test(test_oldest_gives_way),
+	    cmocka_unit_test(test_texts_are_owned),
+	    cmocka_unit_test(test_each_stops),
+	    cmocka_unit_test(test_long_biz_id),
+	    cmocka_unit_test(test_ring_of_none),
+	    cmocka_unit_test(test_idle_ring_costs_next_to_nothing),
+	    cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_against_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,9 +52,11 @@ static void test_healed_call(void **state)
 	rea_timeline_event(&timeline, &event);
 	assert_string_equal(output.text,
 	    "biz_id order-42, from 2026-01-02T03:04:05.666Z\n"
-	    "call 7f3a2c  user-service  users_get  GET /users/42  permission idempotent (config), at most 2 attempts (1 retry)\n"
+	    "call 7f3a2c  user-service  users_get  GET /users/42  permission idempotent (config), at most 2 attempts "
+	    "(1 retry)\n"
 	    "       +0 ms  #1/2    127.0.0.1:9001         unavailable 503             12 ms  retry in 104 ms\n"
-	    "     +117 ms  #2/2    127.0.0.1:9002         ok 200                     3.4 ms  success after 2 attempts (1 retry)\n");
+	    "     +117 ms  #2/2    127.0.0.1:9002         ok 200                     3.4 ms  success after 2 attempts "
+	    "(1 retry)\n");
 }
 
 static void test_refused_payment(void **state)
@@ -69,34 +71,37 @@ static void test_refused_payment(void **state)
 	event.grant = (struct rea_grant){REA_PERMISSION_UNKNOWN, REA_PERMISSION_SOURCE_NONE};
 	event.attempts_max = 1;
 	rea_timeline_event(&timeline, &event);
-	assert_non_null(strstr(output.text, "permission unknown (none), at most 1 attempt (0 retries)\n"));
-	assert_non_null(strstr(output.text, "#1/1    127.0.0.1:9001         unavailable 503             12 ms  give up: not_declared (GET /pay is not declared repeatable)\n"));
+	assert_non_null(strstr(output.text, "permission unknown, at most 1 attempt (0 retries)\n"));
+	assert_non_null(strstr(output.text, "#1/1    127.0.0.1:9001         unavailable 503             12 ms  give "
+					    "up: not_declared (GET /pay is not declared repeatable)\n"));
 }
 
 /* Every reason has a name and a sentence of its own. */
 static void test_every_reason_is_explained(void **state)
 {
 	static const char *const sentences[REA_REASON_COUNT] = {
-		[REA_REASON_CANCELLED] = "cancelled (the caller left, or rea is shutting down)",
-		[REA_REASON_PERMANENT] = "permanent (asking again would not change the answer)",
-		[REA_REASON_BLOCKED] = "blocked (the address is not allowed)",
-		[REA_REASON_SERVER_REFUSED] = "server_refused (user-service asked not to be tried again)",
-		[REA_REASON_NOT_RETRYABLE] = "not_retryable (the policy's retry-on does not name unavailable)",
-		[REA_REASON_FORBIDDEN] = "forbidden (GET /users/42 is declared not repeatable)",
-		[REA_REASON_NOT_DECLARED] = "not_declared (GET /users/42 is not declared repeatable)",
-		[REA_REASON_KEY_MISSING] = "key_missing (GET /users/42 is repeatable only with an Idempotency-Key, and the call has none)",
-		[REA_REASON_NOT_ENABLED] = "not_enabled (the policy does not enable retries of GET /users/42)",
-		[REA_REASON_CHAIN_STOPPED] = "chain_stopped (a layer above is already retrying this call)",
-		[REA_REASON_BODY_OVER_LIMIT] = "body_over_limit (the request body is larger than replay-limit-bytes)",
-		[REA_REASON_BODY_INCOMPLETE] = "body_incomplete (the reply came before the whole request body)",
-		[REA_REASON_RESPONSE_STARTED] = "response_started (a part of the reply was already passed on)",
-		[REA_REASON_ATTEMPTS_EXHAUSTED] = "attempts_exhausted (the policy allows 3 attempts (2 retries))",
-		[REA_REASON_DEADLINE] = "deadline (no useful attempt fits before the deadline)",
-		[REA_REASON_NO_UNTRIED_INSTANCE] = "no_untried_instance (user-service has no instance that this call has not tried)",
-		[REA_REASON_BREAKER_OPEN] = "breaker_open (the circuit breaker of user-service is open)",
-		[REA_REASON_BUDGET_EXHAUSTED] = "budget_exhausted (the retry budget of user-service is used up)",
-		[REA_REASON_OVERLOADED] = "overloaded (too many retries are in flight)",
-		[REA_REASON_PARKED] = "parked (waiting until user-service recovers)",
+	    [REA_REASON_CANCELLED] = "cancelled (the caller left, or rea is shutting down)",
+	    [REA_REASON_PERMANENT] = "permanent (asking again would not change the answer)",
+	    [REA_REASON_BLOCKED] = "blocked (the address is not allowed)",
+	    [REA_REASON_SERVER_REFUSED] = "server_refused (user-service asked not to be tried again)",
+	    [REA_REASON_NOT_RETRYABLE] = "not_retryable (the policy's retry-on does not name unavailable)",
+	    [REA_REASON_FORBIDDEN] = "forbidden (GET /users/42 is declared not repeatable)",
+	    [REA_REASON_NOT_DECLARED] = "not_declared (GET /users/42 is not declared repeatable)",
+	    [REA_REASON_KEY_MISSING] =
+		"key_missing (GET /users/42 is repeatable only with an Idempotency-Key, and the call has none)",
+	    [REA_REASON_NOT_ENABLED] = "not_enabled (the policy does not enable retries of GET /users/42)",
+	    [REA_REASON_CHAIN_STOPPED] = "chain_stopped (a layer above is already retrying this call)",
+	    [REA_REASON_BODY_OVER_LIMIT] = "body_over_limit (the request body is larger than replay-limit-bytes)",
+	    [REA_REASON_BODY_INCOMPLETE] = "body_incomplete (the reply came before the whole request body)",
+	    [REA_REASON_RESPONSE_STARTED] = "response_started (a part of the reply was already passed on)",
+	    [REA_REASON_ATTEMPTS_EXHAUSTED] = "attempts_exhausted (the policy allows 3 attempts (2 retries))",
+	    [REA_REASON_DEADLINE] = "deadline (no useful attempt fits before the deadline)",
+	    [REA_REASON_NO_UNTRIED_INSTANCE] =
+		"no_untried_instance (user-service has no instance that this call has not tried)",
+	    [REA_REASON_BREAKER_OPEN] = "breaker_open (the circuit breaker of user-service is open)",
+	    [REA_REASON_BUDGET_EXHAUSTED] = "budget_exhausted (the retry budget of user-service is used up)",
+	    [REA_REASON_OVERLOADED] = "overloaded (too many retries are in flight)",
+	    [REA_REASON_PARKED] = "parked (waiting until user-service recovers)",
 	};
 
 	for (int reason = REA_REASON_NONE + 1; reason < REA_REASON_COUNT; reason++) {
@@ -182,8 +187,14 @@ static void test_durations(void **state)
 		uint64_t ns;
 		const char *expected;
 	} cases[] = {
-		{0, "0.0 ms"}, {49999, "0.0 ms"}, {50000, "0.1 ms"}, {9949999, "9.9 ms"}, {9950000, "10 ms"}, {10499999, "10 ms"}, {10500000, "11 ms"},
-		{UINT64_MAX, "18446744073710 ms"},
+	    {0, "0.0 ms"},
+	    {49999, "0.0 ms"},
+	    {50000, "0.1 ms"},
+	    {9949999, "9.9 ms"},
+	    {9950000, "10 ms"},
+	    {10499999, "10 ms"},
+	    {10500000, "11 ms"},
+	    {UINT64_MAX, "18446744073710 ms"},
 	};
 
 	(void)state;
@@ -225,11 +236,13 @@ static void test_hostile_texts(void **state)
 	(void)state;
 	for (size_t i = 0; i < 256; i++)
 		everything[i] = (char)i;
-	event.call_id = event.biz_id = event.service = event.method = event.instance = event.detail = (struct rea_text){everything, 256};
+	event.call_id = event.biz_id = event.service = event.method = event.instance = event.detail =
+	    (struct rea_text){everything, 256};
 	event.type = REA_EVENT_GIVE_UP;
 	event.reason = REA_REASON_FORBIDDEN;
 	rea_timeline_event(&timeline, &event);
-	event.biz_id = text_of("\x1b[31m\xc2\x9b" "1m\n");
+	event.biz_id = text_of("\x1b[31m\xc2\x9b"
+			       "1m\n");
 	begin(NULL);
 	rea_timeline_event(&timeline, &event);
 	assert_memory_equal(output.text, "biz_id ?[31m?1m?, from", 22);
@@ -246,7 +259,8 @@ static void test_longest_texts(void **state)
 
 	(void)state;
 	memset(text, '\xff', sizeof(text)); /* each becomes three bytes */
-	event.call_id = event.biz_id = event.service = event.method = event.instance = event.detail = (struct rea_text){text, sizeof(text)};
+	event.call_id = event.biz_id = event.service = event.method = event.instance = event.detail =
+	    (struct rea_text){text, sizeof(text)};
 	event.type = REA_EVENT_GIVE_UP;
 	event.reason = REA_REASON_NOT_ENABLED;
 	rea_timeline_event(&timeline, &event);
@@ -268,17 +282,17 @@ static void test_color(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_healed_call, begin),
-		cmocka_unit_test_setup(test_refused_payment, begin),
-		cmocka_unit_test(test_every_reason_is_explained),
-		cmocka_unit_test(test_other_events),
-		cmocka_unit_test(test_codes),
-		cmocka_unit_test(test_attempt_that_was_not_made),
-		cmocka_unit_test(test_durations),
-		cmocka_unit_test_setup(test_each_call_has_its_header, begin),
-		cmocka_unit_test_setup(test_hostile_texts, begin),
-		cmocka_unit_test_setup(test_longest_texts, begin),
-		cmocka_unit_test_setup(test_color, begin),
+	    cmocka_unit_test_setup(test_healed_call, begin),
+	    cmocka_unit_test_setup(test_refused_payment, begin),
+	    cmocka_unit_test(test_every_reason_is_explained),
+	    cmocka_unit_test(test_other_events),
+	    cmocka_unit_test(test_codes),
+	    cmocka_unit_test(test_attempt_that_was_not_made),
+	    cmocka_unit_test(test_durations),
+	    cmocka_unit_test_setup(test_each_call_has_its_header, begin),
+	    cmocka_unit_test_setup(test_hostile_texts, begin),
+	    cmocka_unit_test_setup(test_longest_texts, begin),
+	    cmocka_unit_test_setup(test_color, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

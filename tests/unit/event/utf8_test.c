@@ -14,10 +14,32 @@ static void test_lengths(void **state)
 		const char *text;
 		size_t expected;
 	} cases[] = {
-		{"a", 1}, {"\x7f", 1}, {"\xc2\x80", 2}, {"\xdf\xbf", 2}, {"\xe0\xa0\x80", 3}, {"\xed\x9f\xbf", 3}, {"\xee\x80\x80", 3}, {"\xef\xbf\xbf", 3},
-		{"\xf0\x90\x80\x80", 4}, {"\xf4\x8f\xbf\xbf", 4},
-		{"", 0}, {"\x80", 0}, {"\xbf", 0}, {"\xc0\x80", 0}, {"\xc1\xbf", 0}, {"\xc2", 0}, {"\xc2 ", 0}, {"\xe0\x9f\xbf", 0}, {"\xed\xa0\x80", 0},
-		{"\xe2\x82", 0}, {"\xe2\x82 ", 0}, {"\xf0\x8f\xbf\xbf", 0}, {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0}, {"\xf0\x9f\x98", 0}, {"\xff", 0},
+	    {"a", 1},
+	    {"\x7f", 1},
+	    {"\xc2\x80", 2},
+	    {"\xdf\xbf", 2},
+	    {"\xe0\xa0\x80", 3},
+	    {"\xed\x9f\xbf", 3},
+	    {"\xee\x80\x80", 3},
+	    {"\xef\xbf\xbf", 3},
+	    {"\xf0\x90\x80\x80", 4},
+	    {"\xf4\x8f\xbf\xbf", 4},
+	    {"", 0},
+	    {"\x80", 0},
+	    {"\xbf", 0},
+	    {"\xc0\x80", 0},
+	    {"\xc1\xbf", 0},
+	    {"\xc2", 0},
+	    {"\xc2 ", 0},
+	    {"\xe0\x9f\xbf", 0},
+	    {"\xed\xa0\x80", 0},
+	    {"\xe2\x82", 0},
+	    {"\xe2\x82 ", 0},
+	    {"\xf0\x8f\xbf\xbf", 0},
+	    {"\xf4\x90\x80\x80", 0},
+	    {"\xf5\x80\x80\x80", 0},
+	    {"\xf0\x9f\x98", 0},
+	    {"\xff", 0},
 	};
 
 	(void)state;
@@ -70,10 +92,10 @@ static void test_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_all_code_points),
-		cmocka_unit_test(test_controls),
-		cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_lengths),
+	    cmocka_unit_test(test_all_code_points),
+	    cmocka_unit_test(test_controls),
+	    cmocka_unit_test(test_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

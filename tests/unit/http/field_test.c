@@ -6,10 +6,9 @@
 
 #include <cmocka.h>
 
-static const char *const names[] = {
-	NULL,
+static const char *const names[] = {NULL,
 #define X(id, text) text,
-	HTTP_FIELD_MAP(X)
+    HTTP_FIELD_MAP(X)
 #undef X
 };
 
@@ -51,9 +50,9 @@ static void near_misses_are_unknown(void **state)
 static void look_ups_give_the_first(void **state)
 {
 	const struct http_field fields[] = {
-		{.name = REA_SLICE_LIT("X-A"), .value = REA_SLICE_LIT("1")},
-		{.name = REA_SLICE_LIT("Via"), .value = REA_SLICE_LIT("2"), .id = HTTP_FIELD_VIA},
-		{.name = REA_SLICE_LIT("via"), .value = REA_SLICE_LIT("3"), .id = HTTP_FIELD_VIA},
+	    {.name = REA_SLICE_LIT("X-A"), .value = REA_SLICE_LIT("1")},
+	    {.name = REA_SLICE_LIT("Via"), .value = REA_SLICE_LIT("2"), .id = HTTP_FIELD_VIA},
+	    {.name = REA_SLICE_LIT("via"), .value = REA_SLICE_LIT("3"), .id = HTTP_FIELD_VIA},
 	};
 
 	(void)state;
@@ -68,9 +67,9 @@ static void look_ups_give_the_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_known_name_has_its_id_in_any_case),
-		cmocka_unit_test(near_misses_are_unknown),
-		cmocka_unit_test(look_ups_give_the_first),
+	    cmocka_unit_test(every_known_name_has_its_id_in_any_case),
+	    cmocka_unit_test(near_misses_are_unknown),
+	    cmocka_unit_test(look_ups_give_the_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

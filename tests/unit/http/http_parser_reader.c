@@ -33,11 +33,12 @@ static struct theirs *of_parser(http_parser *parser)
 
 static void end_value(struct theirs *t)
 {
-	const char *value = t->value.data + t->value.start;
 	size_t length = rea_buffer_length(&t->value);
+	const char *value;
 
 	if (!t->in_value)
 		return;
+	value = length > 0 ? rea_buffer_data(&t->value) : "";
 	while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t'))
 		length--;
 	add(t->text, ":", 1);

@@ -1,5 +1,6 @@
 /*
- * The table of messages: each is understood, or refused with its error, the same however it is cut; and other readers agree, or the table says why they do not.
+ * The table of messages: each is understood, or refused with its error, the same however it is cut; and other readers
+ * agree, or the table says why they do not.
  */
 #include "http/http.h"
 #include "http_parser_reader.h"
@@ -93,10 +94,9 @@ static int drop_table(void **state)
 
 static enum http_error error_named(const char *name)
 {
-	static const char *const names[] = {
-		"ok",
+	static const char *const names[] = {"ok",
 #define X(id, english, status) #id,
-		HTTP_ERROR_MAP(X)
+	    HTTP_ERROR_MAP(X)
 #undef X
 	};
 
@@ -107,7 +107,10 @@ static enum http_error error_named(const char *name)
 	return HTTP_ERROR_NONE;
 }
 
-/* The session's log after the message came in pieces: the first cut bytes, then step by step. Then what the server sent. */
+/*
+ * The session's log after the message came in pieces: the first cut bytes, then step by step. Then what the server
+ * sent.
+ */
 static char *log_of_request(const struct message *m, size_t cut, size_t step)
 {
 	struct recorder recorder = {.answer = "bye"};
@@ -132,7 +135,8 @@ static char *log_of_response(const struct message *m, size_t cut, size_t step)
 {
 	struct recorder recorder = {0};
 	struct http_client *client = h1_client_new(&client_events, &limits, &recorder);
-	struct http_request_head head = {.method = m->kind == RESPONSE_HEAD ? REA_SLICE_LIT("HEAD") : REA_SLICE_LIT("GET"), .authority = REA_SLICE_LIT("a"),
+	struct http_request_head head = {.method = m->kind == RESPONSE_HEAD ? REA_SLICE_LIT("HEAD") : REA_SLICE_LIT("GET"),
+	    .authority = REA_SLICE_LIT("a"),
 	    .path = REA_SLICE_LIT("/")};
 	size_t at = cut;
 	char *log;
@@ -173,7 +177,9 @@ static void each_message_is_understood_or_refused(void **state)
 		else
 			snprintf(wanted, sizeof(wanted), "error: %s\n", http_error_text(expect));
 		if (!contains(log, wanted) || (expect != HTTP_ERROR_NONE && !contains(log, http_error_text(expect))) ||
-		    (expect == HTTP_ERROR_NONE && (contains(log, "error: ") || (m->kind == REQUEST && !contains(log, "HTTP/1.1 200 OK\\r\\n") && !contains(log, "HTTP/1.1 405 ")))))
+		    (expect == HTTP_ERROR_NONE &&
+			(contains(log, "error: ") || (m->kind == REQUEST && !contains(log, "HTTP/1.1 200 OK\\r\\n") &&
+							 !contains(log, "HTTP/1.1 405 ")))))
 			fail_msg("%s: expected %s, got\n%s", m->name, m->expect, log);
 		free(log);
 	}
@@ -190,7 +196,8 @@ static void cuts_change_nothing(void **state)
 			char *once = log_of(m, cut, m->length), *drip = log_of(m, cut, 1);
 
 			if (strcmp(whole, once) != 0 || strcmp(whole, drip) != 0)
-				fail_msg("%s cut at %zu: whole\n%s\nin two\n%s\nbyte by byte\n%s", m->name, cut, whole, once, drip);
+				fail_msg("%s cut at %zu: whole\n%s\nin two\n%s\nbyte by byte\n%s", m->name, cut, whole,
+				    once, drip);
 			free(once);
 			free(drip);
 		}
@@ -297,8 +304,10 @@ static void our_error(struct http_client_stream *stream, enum http_error error)
 
 static void understand(const struct message *m, struct meaning *meaning)
 {
-	static const struct http_server_events server = {.on_request = our_request, .on_body = our_body, .on_body_end = our_end, .on_abort = our_abort};
-	static const struct http_client_events client = {our_interim, our_response, our_response_body, our_response_end, our_error};
+	static const struct http_server_events server = {
+	    .on_request = our_request, .on_body = our_body, .on_body_end = our_end, .on_abort = our_abort};
+	static const struct http_client_events client = {
+	    our_interim, our_response, our_response_body, our_response_end, our_error};
 
 	if (m->kind == REQUEST) {
 		struct http_server *s = h1_server_new(&server, &limits, meaning);
@@ -307,7 +316,8 @@ static void understand(const struct message *m, struct meaning *meaning)
 		http_server_free(s);
 	} else {
 		struct http_client *c = h1_client_new(&client, &limits, meaning);
-		struct http_request_head head = {.method = m->kind == RESPONSE_HEAD ? REA_SLICE_LIT("HEAD") : REA_SLICE_LIT("GET")};
+		struct http_request_head head = {
+		    .method = m->kind == RESPONSE_HEAD ? REA_SLICE_LIT("HEAD") : REA_SLICE_LIT("GET")};
 
 		assert_int_equal(http_client_finish(http_client_begin(c, &head, NULL), NULL, 0), 0);
 		(void)http_client_receive(c, m->bytes, m->length);
@@ -424,7 +434,8 @@ static void http_parser_agrees(void **state)
 
 	for (size_t i = 0; i < messages_len; i++) {
 		struct rea_buffer text = {0};
-		bool accepted = http_parser_reads(messages[i].kind == REQUEST, messages[i].kind == RESPONSE_HEAD, messages[i].bytes, messages[i].length, &text);
+		bool accepted = http_parser_reads(messages[i].kind == REQUEST, messages[i].kind == RESPONSE_HEAD,
+		    messages[i].bytes, messages[i].length, &text);
 		char *theirs = strdup(accepted ? taken(&text) : "refused");
 
 		complaints += compare(&messages[i], "http-parser", theirs);
@@ -441,10 +452,10 @@ static void http_parser_agrees(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_message_is_understood_or_refused),
-		cmocka_unit_test(cuts_change_nothing),
-		cmocka_unit_test(llhttp_agrees),
-		cmocka_unit_test(http_parser_agrees),
+	    cmocka_unit_test(each_message_is_understood_or_refused),
+	    cmocka_unit_test(cuts_change_nothing),
+	    cmocka_unit_test(llhttp_agrees),
+	    cmocka_unit_test(http_parser_agrees),
 	};
 
 	return cmocka_run_group_tests(tests, read_table, drop_table);

@@ -37,7 +37,8 @@ const char *taken(struct rea_buffer *out)
 	static struct rea_buffer text;
 
 	rea_buffer_clear(&text);
-	escape(&text, out->data + out->start, rea_buffer_length(out));
+	if (rea_buffer_length(out) > 0)
+		escape(&text, rea_buffer_data(out), rea_buffer_length(out));
 	if (rea_buffer_append(&text, "", 1) != 0)
 		abort();
 	rea_buffer_clear(out);
@@ -134,7 +135,8 @@ static void on_body_end(struct http_server_stream *stream, const struct http_fie
 	struct recorder *recorder = of_server(stream);
 	size_t length = recorder->answer ? strlen(recorder->answer) : 0;
 	/* A 200 would open a tunnel to CONNECT. */
-	struct http_response_head head = {.status = recorder->request->method_id == HTTP_CONNECT ? 405 : 200, .body_length = length, .has_body = true};
+	struct http_response_head head = {
+	    .status = recorder->request->method_id == HTTP_CONNECT ? 405 : 200, .body_length = length, .has_body = true};
 
 	flush_body(recorder);
 	append(&recorder->log, "end");
@@ -142,7 +144,8 @@ static void on_body_end(struct http_server_stream *stream, const struct http_fie
 	append(&recorder->log, "\n");
 	if (recorder->answer == NULL)
 		return;
-	if (http_server_respond(stream, &head) != 0 || http_server_write(stream, recorder->answer, length) != 0 || http_server_finish(stream, NULL, 0) != 0)
+	if (http_server_respond(stream, &head) != 0 || http_server_write(stream, recorder->answer, length) != 0 ||
+	    http_server_finish(stream, NULL, 0) != 0)
 		http_server_reset(stream);
 }
 
@@ -156,7 +159,13 @@ static void on_abort(struct http_server_stream *stream, enum http_error error)
 	append(&recorder->log, "\n");
 }
 
-const struct http_server_events server_events = {.on_request = on_request, .on_body = on_body, .on_body_end = on_body_end, .on_abort = on_abort};
+static void on_writable(struct http_server_stream *stream)
+{
+	append(&of_server(stream)->log, "writable\n");
+}
+
+const struct http_server_events server_events = {
+    .on_request = on_request, .on_body = on_body, .on_body_end = on_body_end, .on_abort = on_abort, .on_writable = on_writable};
 
 int server_feed(struct http_server *server, const char *text)
 {

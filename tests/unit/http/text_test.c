@@ -34,8 +34,8 @@ static void statuses_have_their_phrase(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_have_words_and_a_status),
-		cmocka_unit_test(statuses_have_their_phrase),
+	    cmocka_unit_test(errors_have_words_and_a_status),
+	    cmocka_unit_test(statuses_have_their_phrase),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,47 @@
+/* A document that writes every kind of key, for tests that need one of each. */
+#ifndef REA_TESTS_EVERYTHING_H
+#define REA_TESTS_EVERYTHING_H
+
+static const char everything[] =
+    "listen: [127.0.0.1:7070, 127.0.0.1:7072]\n"
+    "admin: 127.0.0.1:7071\n"
+    "threads: 2\n"
+    "biz-id-header: x-order-id\n"
+    "http: {upgrade: tunnel, connect: refuse}\n"
+    "events: {file: events.jsonl, ring: 128, sample-success: 0.01, queue-bytes: 65536}\n"
+    "limits: {concurrent-retries: 10}\n"
+    "timeouts: {drain-ms: 5}\n"
+    "services:\n"
+    "  users:\n"
+    "    hosts: [users.internal, 'users.internal:81']\n"
+    "    host: users.example\n"
+    "    balance: listed\n"
+    "    instances: [127.0.0.1:9001, {address: 'users-2:9002', weight: 2, host: b}]\n"
+    "  pay: {instances: [127.0.0.1:9003]}\n"
+    "contracts:\n"
+    "  users:\n"
+    "    context: user-api\n"
+    "    operations:\n"
+    "      - {get: '/users/{id}', id: get, retryable: true}\n"
+    "      - {get: /users/me, id: me, safe: true}\n"
+    "      - {post: /users, id: create, retryable: with-key, generate-key: true}\n"
+    "profiles:\n"
+    "  critical: {max-retry-next-instance: 2, min-backoff-ms: 30}\n"
+    "  eager: {profile: critical, never-sent: allow}\n"
+    "rpc:\n"
+    "  feign:\n"
+    "    retry:\n"
+    "      enabled: true\n"
+    "      profile: critical\n"
+    "      classify: {409: unavailable}\n"
+    "      service-configs:\n"
+    "        users:\n"
+    "          profile: eager\n"
+    "          retry-on: never_sent, unavailable\n"
+    "          method-configs:\n"
+    "            user-api_get: {max-retry-next-instance: 3, breaker: {enabled: true}}\n"
+    "            user-api_create: {enabled: false}\n"
+    "        elsewhere: {budget: {ratio: 0.1}, method-configs: {a_b: {}}}\n"
+    "  grpc: {retry: {enabled: true, service-configs: {users: {method-configs: {p.S_M: {jitter: 0.1}}}}}}\n";
+
+#endif
