@@ -24,19 +24,32 @@ extern "C" {
 #define REA_BUDGET_RATIO_PERMILLE_MAX 1000
 #define REA_BUDGET_WINDOW_MS_MIN 1000
 #define REA_BUDGET_WINDOW_MS_MAX 60000
+#define REA_BUDGET_MAX_TOKENS_MAX 1000
+#define REA_BUDGET_TOKEN_RATIO_PERMILLE_MAX 1000000
+#define REA_BUDGET_CAPACITY_MAX 1000000
 
 enum rea_never_sent { REA_NEVER_SENT_STRICT, REA_NEVER_SENT_ALLOW };
 enum rea_when_all_tried { REA_ALL_TRIED_STOP, REA_ALL_TRIED_CYCLE };
 enum rea_mode { REA_MODE_ENFORCE, REA_MODE_OBSERVE };
 
-enum rea_budget_rule { REA_BUDGET_RATIO };
+/* How a budget lets retries through: rea/budget.h says what each rule counts. */
+enum rea_budget_rule { REA_BUDGET_RATIO, REA_BUDGET_GRPC, REA_BUDGET_AWS };
 
-/* The retry budget of a service. */
+/* The retry budget of a service. Only the keys of its rule mean anything. */
 struct rea_budget_policy {
-	enum rea_budget_rule rule;
+	enum rea_budget_rule rule; /* default RATIO */
+	/* RATIO */
 	uint32_t ratio_permille; /* retries per 1000 first attempts; 0..1000; default 200 */
 	uint32_t reserve_per_s;  /* retries a second that are always there; default 10 */
 	uint32_t window_ms;      /* 1000..60000; default 10000 */
+	/* GRPC: a failure takes one token, a success gives token_ratio back; retries go above half of max_tokens */
+	uint32_t max_tokens;           /* 1..1000; default 10 */
+	uint32_t token_ratio_permille; /* thousandths of a token; 1..1000000; default 100 */
+	/* AWS: what a retry costs, by the failure that it follows. The SDKs' numbers of 2026; until then 5, 10, 5 */
+	uint32_t capacity;        /* tokens, full at first; 1..1000000; default 500 */
+	uint32_t cost_transient;  /* 1..capacity; default 14 */
+	uint32_t cost_timeout;    /* 1..capacity; default 14 */
+	uint32_t cost_throttling; /* 1..capacity; default 5 */
 };
 
 enum rea_breaker_window { REA_BREAKER_COUNT_BASED, REA_BREAKER_TIME_BASED };
@@ -129,6 +142,8 @@ REA_API void rea_policy_merge(const struct rea_policy_layer *const *layers, size
 REA_API uint32_t rea_policy_attempts(const struct rea_policy *policy);
 /* Checks every bound, those between keys too. Returns 0, or REA_ERR_INVALID with key and message in ret_info (may be NULL). */
 REA_API int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *ret_info);
+/* The same for the keys of the budget's rule alone; key "budget". */
+REA_API int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct rea_error_info *ret_info);
 /* The policy's backoff. */
 REA_API void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret_backoff);
 

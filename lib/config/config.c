@@ -55,7 +55,8 @@ static int join_policies(struct rea__reader *reader, struct rea_config *config)
 		struct rea_config_service *service = &config->services[i];
 		const struct rea__service_config *own = rea__retry_service(&config->feign, rea_slice_of(service->name));
 		size_t count = service->contract ? rea_contract_count(service->contract) : 0;
-		const struct rea_policy **policies = rea_arena_array(reader->arena, count, sizeof(*policies));
+		const struct rea_policy **policies =
+		    rea_arena_array(reader->arena, count, sizeof(const struct rea_policy *));
 
 		if (policies == NULL)
 			return rea__nomem(reader);

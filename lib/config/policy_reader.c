@@ -269,6 +269,7 @@ static int share_layer(struct work *work, const struct rea__layer_key *key, stru
 	uint32_t number;
 
 	if (rea_map_find(&work->layers, rea_slice_make((const char *)key, sizeof(*key)), &number)) {
+		assert(number < work->numbered_len && work->numbered != NULL);
 		*ret_layer = work->numbered[number];
 		return 0;
 	}

@@ -89,7 +89,7 @@ int rea__profiles_read(struct rea__reader *reader, const struct rea__node *node,
 		return error;
 	count = first ? node->length : 0;
 	config->profiles = rea_arena_array(reader->arena, BUILT_IN + count, sizeof(*config->profiles));
-	bases = rea_arena_array(reader->arena, BUILT_IN + count, sizeof(*bases));
+	bases = rea_arena_array(reader->arena, BUILT_IN + count, sizeof(const struct rea__node *));
 	if (config->profiles == NULL || bases == NULL)
 		return rea__nomem(reader);
 	add_built_in(config);

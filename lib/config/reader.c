@@ -20,11 +20,12 @@ static const char *describe(const struct rea__node *node, char buffer[REA__QUOTE
 	return rea__quote(rea__node_text(node), buffer);
 }
 
-int rea__refuse_value(struct rea__reader *reader, const struct rea__node *node, const char *expected, const char *hint)
+void rea__describe_value(struct rea__reader *reader, const struct rea__node *node, const char *expected, const char *hint)
 {
 	char quote[REA__QUOTE_SIZE];
 
-	return rea__refuse(reader, node, "expected %s, got %s%s", expected, describe(node, quote), hint);
+	rea__describe_at(
+	    reader->info, reader->tree->file, node, "expected %s, got %s%s", expected, describe(node, quote), hint);
 }
 
 int rea__expect_text(struct rea__reader *reader, const struct rea__node *node, const char *expected, struct rea_slice *ret_text)
@@ -218,18 +219,23 @@ static const char *guess_unit(struct rea_slice text, char buffer[REA__SUGGEST_SI
 		const char *unit;
 		uint64_t ms;
 	} units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}};
+	struct rea_format hint;
+	struct rea_slice unit;
 	size_t digits = 0;
 	uint64_t value;
 
-	buffer[0] = '\0';
+	rea_format_init(&hint, buffer, REA__SUGGEST_SIZE);
 	while (digits < text.length && text.data[digits] >= '0' && text.data[digits] <= '9')
 		digits++;
+	unit = rea_slice_make(text.data + digits, text.length - digits);
+	if (!rea_slice_to_u64(rea_slice_make(text.data, digits), &value) || value > UINT32_MAX)
+		return buffer;
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (rea_slice_equal_nocase(
-			rea_slice_make(text.data + digits, text.length - digits), rea_slice_of(units[i].unit)) &&
-		    rea_slice_to_u64(rea_slice_make(text.data, digits), &value) && value < UINT32_MAX)
-			snprintf(buffer, REA__SUGGEST_SIZE, "; did you mean %llu?",
-			    (unsigned long long)(value * units[i].ms));
+		if (rea_slice_equal_nocase(unit, rea_slice_of(units[i].unit))) {
+			rea_format_text(&hint, "; did you mean ");
+			rea_format_u64(&hint, value * units[i].ms);
+			rea_format_text(&hint, "?");
+		}
 	return buffer;
 }
 
@@ -257,7 +263,7 @@ static int read_u32(struct rea__reader *reader, const struct rea__node *node, co
 {
 	size_t length = strlen(field->name);
 	bool time = length > 3 && strcmp(field->name + length - 3, "-ms") == 0;
-	uint64_t value;
+	uint64_t value = 0;
 	int error = read_whole(reader, node, field, time, &value);
 
 	if (error == 0)
@@ -275,7 +281,7 @@ const struct rea__type rea__type_u32 = {read_u32, rea__format_u32};
 
 static int read_ms(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
-	uint64_t value;
+	uint64_t value = 0;
 	int error = read_whole(reader, node, field, true, &value);
 
 	if (error == 0)

@@ -83,7 +83,9 @@ void rea__format_text(const struct rea__field *field, const void *value, struct 
 #define rea__nomem(reader) rea__refuse_nomem((reader)->info, (reader)->tree->file)
 
 /* "expected X, got Y". hint: added as it is; may be "". */
-int rea__refuse_value(struct rea__reader *reader, const struct rea__node *node, const char *expected, const char *hint);
+#define rea__refuse_value(reader, node, expected, hint) \
+	(rea__describe_value(reader, node, expected, hint), REA_ERR_INVALID)
+void rea__describe_value(struct rea__reader *reader, const struct rea__node *node, const char *expected, const char *hint);
 /* A scalar's text that is not empty. Returns 0, or refuses with "expected …". */
 int rea__expect_text(
     struct rea__reader *reader, const struct rea__node *node, const char *expected, struct rea_slice *ret_text);

@@ -37,6 +37,14 @@ static size_t index_of(const struct rea__node *node)
 	return index;
 }
 
+/* A document may come from elsewhere: what it says does not reach a terminal as it is. */
+static void disarm(char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
 /* The dotted path of a node, "services.users.instances[1]". */
 static void write_path(const struct rea__node *node, char *text, size_t size)
 {
@@ -56,6 +64,7 @@ static void write_path(const struct rea__node *node, char *text, size_t size)
 			written = snprintf(text + at, size - at, "[%zu]", index_of(step));
 		at += (size_t)written;
 	}
+	disarm(text);
 }
 
 __attribute__((format(printf, 5, 0))) static void fill(
@@ -66,10 +75,10 @@ __attribute__((format(printf, 5, 0))) static void fill(
 	info->line = line;
 	info->column = column;
 	vsnprintf(info->message, sizeof(info->message), format, args);
+	disarm(info->message);
 }
 
-int rea__refuse_at(
-    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
+void rea__describe_at(struct rea_error_info *info, const char *file, const struct rea__node *node, const char *format, ...)
 {
 	va_list args;
 
@@ -77,11 +86,9 @@ int rea__refuse_at(
 	fill(info, file, node->line, node->column, format, args);
 	va_end(args);
 	write_path(node, info->key, sizeof(info->key));
-	return error;
 }
 
-int rea__refuse_key_at(
-    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...)
+void rea__describe_key_at(struct rea_error_info *info, const char *file, const struct rea__node *node, const char *format, ...)
 {
 	const struct rea__node *place = node->key ? node->key : node;
 	va_list args;
@@ -90,23 +97,24 @@ int rea__refuse_key_at(
 	fill(info, file, place->line, place->column, format, args);
 	va_end(args);
 	write_path(node, info->key, sizeof(info->key));
-	return error;
 }
 
-__attribute__((format(printf, 6, 7))) static int refuse_place(
-    struct rea_error_info *info, const char *file, int error, size_t line, size_t column, const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void describe_place(
+    struct rea_error_info *info, const char *file, size_t line, size_t column, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	fill(info, file, (uint32_t)line, (uint32_t)column, format, args);
 	va_end(args);
-	return error;
 }
 
-int rea__refuse_nomem(struct rea_error_info *info, const char *file)
+#define refuse_place(info, file, error, line, column, ...) \
+	(describe_place(info, file, line, column, __VA_ARGS__), (error))
+
+void rea__describe_nomem(struct rea_error_info *info, const char *file)
 {
-	return refuse_place(info, file, REA_ERR_NOMEM, 0, 0, "%s", rea_error_text(REA_ERR_NOMEM));
+	describe_place(info, file, 0, 0, "%s", rea_error_text(REA_ERR_NOMEM));
 }
 
 /* ------------------------------------------------------------------ building */

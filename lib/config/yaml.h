@@ -54,14 +54,19 @@ static inline struct rea_slice rea__node_text(const struct rea__node *node)
 /* Nothing was written where a value stands: `key:`, `key: ~`, `key: null`. */
 bool rea__node_is_null(const struct rea__node *node);
 
-/* Fill info with the node's file, line, column and key path and with the message; returns error. */
-__attribute__((format(printf, 5, 6))) int rea__refuse_at(
-    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...);
+/* A refusal: info gets the node's file, line, column and key path and the message; the value is `error`. Macros, so that
+ * a reader and a compiler see that it is never 0. */
+#define rea__refuse_at(info, file, error, node, ...) (rea__describe_at(info, file, node, __VA_ARGS__), (error))
 /* The same with the position of the node's key. */
-__attribute__((format(printf, 5, 6))) int rea__refuse_key_at(
-    struct rea_error_info *info, const char *file, int error, const struct rea__node *node, const char *format, ...);
+#define rea__refuse_key_at(info, file, error, node, ...) (rea__describe_key_at(info, file, node, __VA_ARGS__), (error))
 /* Without a position. */
-int rea__refuse_nomem(struct rea_error_info *info, const char *file);
+#define rea__refuse_nomem(info, file) (rea__describe_nomem(info, file), REA_ERR_NOMEM)
+
+__attribute__((format(printf, 4, 5))) void rea__describe_at(
+    struct rea_error_info *info, const char *file, const struct rea__node *node, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void rea__describe_key_at(
+    struct rea_error_info *info, const char *file, const struct rea__node *node, const char *format, ...);
+void rea__describe_nomem(struct rea_error_info *info, const char *file);
 
 /* A text as it can be shown in a message: quoted, cut, control characters replaced. Returns the buffer. */
 #define REA__QUOTE_SIZE 72

@@ -109,20 +109,21 @@ void rea_contract_free(struct rea_contract *contract)
 	contract_release(contract, contract);
 }
 
-__attribute__((format(printf, 4, 5))) static int refuse(
-    struct rea_error_info *info, int error, const struct rea_operation *operation, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void describe(
+    struct rea_error_info *info, const struct rea_operation *operation, const char *format, ...)
 {
 	va_list args;
 
-	if (info != NULL) {
-		memset(info, 0, sizeof(*info));
-		info->line = operation->line;
-		va_start(args, format);
-		vsnprintf(info->message, sizeof(info->message), format, args);
-		va_end(args);
-	}
-	return error;
+	if (info == NULL)
+		return;
+	memset(info, 0, sizeof(*info));
+	info->line = operation->line;
+	va_start(args, format);
+	vsnprintf(info->message, sizeof(info->message), format, args);
+	va_end(args);
 }
+
+#define refuse(info, error, operation, ...) (describe(info, operation, __VA_ARGS__), (error))
 
 static size_t edge_slot(const struct rea_contract *contract, uint32_t parent, const struct rea__segment *segment)
 {

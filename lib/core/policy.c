@@ -4,7 +4,7 @@
  */
 #include <rea/policy.h>
 
-#include "base/format.h"
+#include "core/bounds.h"
 
 #include <rea/time.h>
 
@@ -24,7 +24,19 @@
 		.deadline_ns = MS(3000), .retry_on = REA_RETRY_ON_DEFAULT, .never_sent = REA_NEVER_SENT_STRICT,       \
 		.when_all_tried = REA_ALL_TRIED_STOP, .mode = REA_MODE_ENFORCE, .chain_stop = true,                   \
 		.replay_limit_bytes = UINT32_C(64) << 10,                                                             \
-		.budget = {.rule = REA_BUDGET_RATIO, .ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000}, \
+		.budget =                                                                                             \
+		    {                                                                                                 \
+			.rule = REA_BUDGET_RATIO,                                                                     \
+			.ratio_permille = 200,                                                                        \
+			.reserve_per_s = 10,                                                                          \
+			.window_ms = 10000,                                                                           \
+			.max_tokens = 10,                                                                             \
+			.token_ratio_permille = 100,                                                                  \
+			.capacity = 500,                                                                              \
+			.cost_transient = 14,                                                                         \
+			.cost_timeout = 14,                                                                           \
+			.cost_throttling = 5,                                                                         \
+		    },                                                                                                \
 		.breaker = {                                                                                          \
 		    .failure_rate_threshold = 50,                                                                     \
 		    .slow_call_rate_threshold = 100,                                                                  \
@@ -147,15 +159,6 @@ void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret
 
 /* ---- bounds ---- */
 
-/* One number and what it may be: in [min, max], or in (min, max]. The bounds are themselves legal numbers, so that NaN and infinity never are. */
-struct bound {
-	enum rea_policy_key key;
-	const char *what; /* as the message calls it */
-	double value, min, max;
-	bool above_min;
-	const char *note; /* where a bound that is no constant comes from; NULL = none */
-};
-
 static const char *key_name(enum rea_policy_key key)
 {
 	static const char *const names[] = {
@@ -166,65 +169,7 @@ static const char *key_name(enum rea_policy_key key)
 
 	return names[key];
 }
-
-/* Name the key and begin its message; with info NULL the message is only counted. */
-static struct rea_format begin_refusal(struct rea_error_info *info, enum rea_policy_key key)
-{
-	struct rea_format text;
-
-	if (info == NULL) {
-		rea_format_init(&text, NULL, 0);
-		return text;
-	}
-	info->file[0] = '\0';
-	info->line = info->column = 0;
-	rea_format_init(&text, info->key, sizeof(info->key));
-	rea_format_text(&text, key_name(key));
-	rea_format_init(&text, info->message, sizeof(info->message));
-	return text;
-}
-
-/* "max-backoff-ms is 50; it must be at least 100 (min-backoff-ms)" */
-static int refuse_bound(const struct bound *bound, struct rea_error_info *info)
-{
-	struct rea_format text = begin_refusal(info, bound->key);
-	bool has_min = bound->min > 0 || bound->above_min, has_max = bound->max < DBL_MAX;
-
-	rea_format_text(&text, bound->what);
-	rea_format_text(&text, " is ");
-	rea_format_double(&text, bound->value);
-	rea_format_text(&text, "; it must be ");
-	if (has_min) {
-		rea_format_text(&text, bound->above_min ? "above " : "at least ");
-		rea_format_double(&text, bound->min);
-	}
-	if (has_min && has_max)
-		rea_format_text(&text, " and ");
-	if (has_max) {
-		rea_format_text(&text, "at most ");
-		rea_format_double(&text, bound->max);
-	} else if (bound->value > DBL_MAX) {
-		rea_format_text(&text, " and finite");
-	}
-	if (bound->note) {
-		rea_format_text(&text, " (");
-		rea_format_text(&text, bound->note);
-		rea_format_text(&text, ")");
-	}
-	return REA_ERR_INVALID;
-}
-
-static int check_bounds(const struct bound *bounds, size_t bounds_len, struct rea_error_info *info)
-{
-	for (size_t i = 0; i < bounds_len; i++) {
-		const struct bound *b = &bounds[i];
-
-		/* Written so that NaN fails it. */
-		if (!((b->above_min ? b->value > b->min : b->value >= b->min) && b->value <= b->max))
-			return refuse_bound(b, info);
-	}
-	return 0;
-}
+#define KEY(name) key_name(REA_POLICY_##name)
 
 static double to_ms(uint64_t ns)
 {
@@ -235,46 +180,89 @@ static int check_numbers(const struct rea_policy *p, struct rea_error_info *info
 {
 	double floor_ms =
 	    to_ms(p->jitter_kind == REA_JITTER_FULL ? REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE : REA_POLICY_BACKOFF_NS_MIN);
-	const struct bound bounds[] = {
-	    {REA_POLICY_MAX_RETRY_NEXT_INSTANCE,
+	const struct rea__bound bounds[] = {
+	    {KEY(MAX_RETRY_NEXT_INSTANCE),
 		p->when_all_tried == REA_ALL_TRIED_CYCLE
 		    ? "the number of attempts, 1 + max-retry-next-instance,"
 		    : "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance),",
 		rea_policy_attempts(p), 1, REA_ATTEMPTS_MAX, false, NULL},
-	    {REA_POLICY_JITTER_KIND, "the floor of the backoff in ms", to_ms(p->backoff_floor_ns), floor_ms, DBL_MAX,
+	    {KEY(JITTER_KIND), "the floor of the backoff in ms", to_ms(p->backoff_floor_ns), floor_ms, DBL_MAX,
 		false, NULL},
-	    {REA_POLICY_MIN_BACKOFF, "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(p->backoff_floor_ns), DBL_MAX,
+	    {KEY(MIN_BACKOFF), "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(p->backoff_floor_ns), DBL_MAX,
 		false, "the smallest backoff of the profile"},
-	    {REA_POLICY_MAX_BACKOFF, "max-backoff-ms", to_ms(p->max_backoff_ns), to_ms(p->min_backoff_ns), DBL_MAX,
+	    {KEY(MAX_BACKOFF), "max-backoff-ms", to_ms(p->max_backoff_ns), to_ms(p->min_backoff_ns), DBL_MAX,
 		false, "min-backoff-ms"},
-	    {REA_POLICY_BACKOFF_MULTIPLIER, "backoff-multiplier", p->backoff_multiplier, 1, DBL_MAX, false, NULL},
-	    {REA_POLICY_JITTER, "jitter", p->jitter, 0, 1, true, NULL},
-	    {REA_POLICY_DEADLINE, "deadline-ms", to_ms(p->deadline_ns), 0, to_ms(REA_POLICY_DEADLINE_NS_MAX), true, NULL},
-	    {REA_POLICY_ATTEMPT_TIMEOUT, "attempt-timeout-ms", to_ms(p->attempt_timeout_ns), 0, to_ms(p->deadline_ns),
+	    {KEY(BACKOFF_MULTIPLIER), "backoff-multiplier", p->backoff_multiplier, 1, DBL_MAX, false, NULL},
+	    {KEY(JITTER), "jitter", p->jitter, 0, 1, true, NULL},
+	    {KEY(DEADLINE), "deadline-ms", to_ms(p->deadline_ns), 0, to_ms(REA_POLICY_DEADLINE_NS_MAX), true, NULL},
+	    {KEY(ATTEMPT_TIMEOUT), "attempt-timeout-ms", to_ms(p->attempt_timeout_ns), 0, to_ms(p->deadline_ns),
 		true, "deadline-ms"},
-	    {REA_POLICY_REPLAY_LIMIT, "replay-limit-bytes", p->replay_limit_bytes, 0, REA_POLICY_REPLAY_BYTES_MAX, false, NULL},
+	    {KEY(REPLAY_LIMIT), "replay-limit-bytes", p->replay_limit_bytes, 0, REA_POLICY_REPLAY_BYTES_MAX, false, NULL},
 	};
 
-	return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
-static int check_budget(const struct rea_budget_policy *b, struct rea_error_info *info)
+static int check_ratio_rule(const struct rea_budget_policy *b, struct rea_error_info *info)
 {
-	const struct bound bounds[] = {
-	    {REA_POLICY_BUDGET, "the budget's ratio", b->ratio_permille / 1000.0, 0,
-		REA_BUDGET_RATIO_PERMILLE_MAX / 1000.0, false, NULL},
-	    {REA_POLICY_BUDGET, "the budget's window in ms", b->window_ms, REA_BUDGET_WINDOW_MS_MIN,
-		REA_BUDGET_WINDOW_MS_MAX, false, NULL},
+	const struct rea__bound bounds[] = {
+	    {KEY(BUDGET), "the budget's ratio", b->ratio_permille / 1000.0, 0, REA_BUDGET_RATIO_PERMILLE_MAX / 1000.0,
+		false, NULL},
+	    {KEY(BUDGET), "the budget's window in ms", b->window_ms, REA_BUDGET_WINDOW_MS_MIN, REA_BUDGET_WINDOW_MS_MAX,
+		false, NULL},
 	};
 
-	return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+}
+
+static int check_grpc_rule(const struct rea_budget_policy *b, struct rea_error_info *info)
+{
+	const struct rea__bound bounds[] = {
+	    {KEY(BUDGET), "the budget's max-tokens", b->max_tokens, 1, REA_BUDGET_MAX_TOKENS_MAX, false, NULL},
+	    {KEY(BUDGET), "the budget's token-ratio", b->token_ratio_permille / 1000.0, 0.001,
+		REA_BUDGET_TOKEN_RATIO_PERMILLE_MAX / 1000.0, false, NULL},
+	};
+
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+}
+
+static int check_aws_rule(const struct rea_budget_policy *b, struct rea_error_info *info)
+{
+	const char *note = "capacity";
+	const struct rea__bound bounds[] = {
+	    {KEY(BUDGET), "the budget's capacity", b->capacity, 1, REA_BUDGET_CAPACITY_MAX, false, NULL},
+	    {KEY(BUDGET), "the budget's cost-transient", b->cost_transient, 1, b->capacity, false, note},
+	    {KEY(BUDGET), "the budget's cost-timeout", b->cost_timeout, 1, b->capacity, false, note},
+	    {KEY(BUDGET), "the budget's cost-throttling", b->cost_throttling, 1, b->capacity, false, note},
+	};
+
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+}
+
+int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct rea_error_info *ret_info)
+{
+	struct rea_format text;
+
+	switch (policy->rule) {
+	case REA_BUDGET_RATIO:
+		return check_ratio_rule(policy, ret_info);
+	case REA_BUDGET_GRPC:
+		return check_grpc_rule(policy, ret_info);
+	case REA_BUDGET_AWS:
+		return check_aws_rule(policy, ret_info);
+	}
+	text = rea__begin_refusal(ret_info, KEY(BUDGET));
+	rea_format_text(&text, "the budget's rule is ");
+	rea_format_u64(&text, policy->rule);
+	rea_format_text(&text, "; it must be ratio, grpc or aws");
+	return REA_ERR_INVALID;
 }
 
 static int check_breaker(const struct rea_breaker_policy *b, struct rea_error_info *info)
 {
-	const enum rea_policy_key key = REA_POLICY_BREAKER;
+	const char *key = KEY(BREAKER);
 	bool timed = b->window_type == REA_BREAKER_TIME_BASED;
-	const struct bound bounds[] = {
+	const struct rea__bound bounds[] = {
 	    {key, "the breaker's failure rate threshold", b->failure_rate_threshold, 0, 100, true, NULL},
 	    {key, "the breaker's slow call rate threshold", b->slow_call_rate_threshold, 0, 100, true, NULL},
 	    {key, "the breaker's slow call duration in ms", to_ms(b->slow_call_duration_ns), 0, DBL_MAX, true, NULL},
@@ -285,7 +273,7 @@ static int check_breaker(const struct rea_breaker_policy *b, struct rea_error_in
 	    {key, "the breaker's permitted calls in the half-open state", b->permitted_in_half_open, 1, 1000, false, NULL},
 	};
 
-	return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
 static int check_retry_on(uint32_t retry_on, struct rea_error_info *info)
@@ -298,7 +286,7 @@ static int check_retry_on(uint32_t retry_on, struct rea_error_info *info)
 
 		if (!(retry_on & (UINT32_C(1) << i)) || (i < REA_OUTCOME_COUNT && !(final_bits & (UINT32_C(1) << i))))
 			continue;
-		text = begin_refusal(info, REA_POLICY_RETRY_ON);
+		text = rea__begin_refusal(info, KEY(RETRY_ON));
 		rea_format_text(&text, "retry-on names ");
 		rea_format_text(&text, rea_outcome_name((enum rea_outcome)i));
 		rea_format_text(&text, ", which is never retried; it may name never_sent, pushback, throttled, "
@@ -318,10 +306,10 @@ static bool classify_rule_is_valid(const struct rea_classify_rule *rule)
 
 static int check_classify(const struct rea_policy *policy, struct rea_error_info *info)
 {
-	const struct bound count = {REA_POLICY_CLASSIFY, "the number of codes in classify",
+	const struct rea__bound count = {KEY(CLASSIFY), "the number of codes in classify",
 	    (double)policy->classify_len, 0, REA_CLASSIFY_RULES_MAX, false, NULL};
 
-	if (check_bounds(&count, 1, info) != 0)
+	if (rea__check_bounds(&count, 1, info) != 0)
 		return REA_ERR_INVALID;
 	for (size_t i = 0; i < policy->classify_len; i++) {
 		const struct rea_classify_rule *rule = &policy->classify[i];
@@ -329,7 +317,7 @@ static int check_classify(const struct rea_policy *policy, struct rea_error_info
 
 		if (classify_rule_is_valid(rule))
 			continue;
-		text = begin_refusal(info, REA_POLICY_CLASSIFY);
+		text = rea__begin_refusal(info, KEY(CLASSIFY));
 		rea_format_text(&text, "classify maps ");
 		rea_format_u64(&text, rule->code);
 		rea_format_text(&text, " to ");
@@ -350,7 +338,7 @@ int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *
 	if (error == 0)
 		error = check_classify(policy, ret_info);
 	if (error == 0)
-		error = check_budget(&policy->budget, ret_info);
+		error = rea_budget_policy_validate(&policy->budget, ret_info);
 	if (error == 0)
 		error = check_breaker(&policy->breaker, ret_info);
 	return error;

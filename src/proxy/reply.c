@@ -7,17 +7,6 @@
 /* A good reply's head waits this long for its first body byte: a connection that dies in between has shown the caller nothing yet. */
 #define HOLD_NS (10 * REA_NS_PER_MS)
 
-static uint64_t announced_length(const struct http_response *response)
-{
-	const struct http_field *field;
-	uint64_t length;
-
-	if (response->has_body)
-		return response->body_length;
-	field = http_field_find(response->fields, response->fields_len, HTTP_FIELD_CONTENT_LENGTH);
-	return field != NULL && rea_slice_to_u64(field->value, &length) ? length : HTTP_LENGTH_UNKNOWN;
-}
-
 static bool says_stop(const struct http_response *response)
 {
 	const struct http_field *field = http_field_find(response->fields, response->fields_len, HTTP_FIELD_REA_RETRY);
@@ -38,7 +27,7 @@ void reply_pass(struct exchange *exchange, const struct http_response *response)
 	    .fields_len = response->fields_len,
 	    .more = &stop,
 	    .more_len = add_stop ? 1 : 0,
-	    .body_length = announced_length(response),
+	    .body_length = response->body_length,
 	    .has_body = response->has_body,
 	    .upgraded = response->upgraded,
 	};

@@ -487,6 +487,14 @@ class Rig:
         upstream = self.upstream(seed=seed, A=a, B=b)
         return upstream, self.serve(service(upstream.address("A"), upstream.address("B"), **options))
 
+    def end(self):
+        """Every program ends when it is asked to, whatever it went through, and says nothing of leaks."""
+        running = [process for process in self.serves + self.upstreams if process.popen.poll() is None]
+        for process in running:
+            process.signal(signal.SIGTERM)
+        for process in running:
+            assert process.wait() == 0, f"{process.name}: {process.stderr_text()}"
+
     def close(self):
         for process in self.serves + self.upstreams:
             process.kill()
@@ -542,6 +550,11 @@ def check_counters(serve):
     dropped = serve.metric("rea_events_dropped_total")
     finals = sum(event["type"] in FINAL for event in serve.events())
     assert dropped > 0 or calls == first + finals, f"I9: {calls} calls, {first} first-try successes, {finals} final events"
+    attempts = serve.metric("rea_attempts_total")
+    of_calls = [event for event in serve.events() if event.get("call_id")]
+    met = sum("instance" in event for event in of_calls)
+    unmet = sum("instance" not in event for event in of_calls)  # cancelled in a wait or before a byte was sent, or no instance was left
+    assert dropped > 0 or first + met <= attempts <= first + met + unmet, f"I9: {attempts} attempts, {first} first-try successes, {met} + {unmet} recorded"
 
 
 def unrecorded_successes(serve):

@@ -48,6 +48,7 @@ def test_p03_beyond_the_limit_it_is_streamed_and_not_retried(rig, size, piece):
     assert rea.metric("rea_replay_over_limit_total", service="user-service") == 1
 
 
+@pytest.mark.memory
 def test_p03_memory_of_a_hundred_streams(rig):
     upstream, rea = rig.pair("status 503", retry={"replay-limit-bytes": LIMIT, "deadline-ms": 20000, "attempt-timeout-ms": 20000})
     post_in_pieces(rea, b"warm", 4, "warm")
@@ -125,6 +126,7 @@ def test_another_expectation_is_refused(rig):
     assert upstream.requests() == []
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("framing", ["", "chunked"])
 def test_a_slow_reader_holds_the_instance_back(rig, framing):
     """Back-pressure: the whole body is never in our memory."""
@@ -182,12 +184,14 @@ def transfer(rig, size, framing):
     assert rea.memory_kib("VmHWM") < 32 * 1024
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("framing", ["", "chunked"])
 def test_transfers_of_64_mib_in_little_memory(rig, framing):
     transfer(rig, 64 * MIB, framing)
 
 
 @pytest.mark.long
+@pytest.mark.memory
 def test_transfers_of_1_gib_in_little_memory(rig):
     transfer(rig, 1024 * MIB, "chunked")
 

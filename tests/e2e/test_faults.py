@@ -35,7 +35,6 @@ def test_what_cannot_be_decoded_is_permanent(rig, fault):
     assert (reply.status, reply.field("rea-reason")) == (502, "permanent")
     assert outcome(rea, "undecodable") == [("GiveUp", "permanent", "permanent")]
     assert upstream.requests("B") == []
-    assert rea.memory_kib("RssAnon") < 8 * 1024
 
 
 @pytest.mark.parametrize("framing", ["", "chunked"])
@@ -162,3 +161,36 @@ def test_a_caller_that_leaves_during_the_reply_cancels_upstream(rig):
     connection.close()
     wait_for(lambda: upstream.aborted("A"), what="the instance sees that the caller left")
     assert outcome(rea, "reading")[-1][1:] == ("cancelled", "cancelled")
+
+
+def test_a_caller_that_leaves_with_requests_in_the_pipe_cancels_all(rig):
+    """The second request waits in our memory: that must not hide that its sender has left."""
+    upstream, rea = rig.pair("status 503", "hang", retry=FIXED_BACKOFF)
+    connection = rea.connect()
+    for i in range(2):
+        connection.send(head("GET", "/user-service/users/42", [("Host", "x"), ("x-biz-id", f"pipe-{i}")]))
+    wait_for(lambda: rea.events("pipe-0"), what="the first call is in backoff")
+    connection.close()
+    events = rea.timeline("pipe-0", timeout=2)
+    assert events[-1]["reason"] == "cancelled" and events[-1]["attempt"] == 2
+    time.sleep(0.6)
+    assert upstream.requests("B") == []
+
+
+def test_an_instance_whose_head_is_too_large(rig):
+    fields = " ".join(f"header x-{i} {'v' * 3000}" for i in range(15))
+    upstream, rea = rig.pair(fields + " body ok")
+    reply = rea.request("GET", "/user-service/users/42", biz_id="large")
+    assert (reply.status, reply.field("rea-reason")) == (502, "permanent")
+    assert upstream.requests("B") == []
+
+
+def test_an_instance_that_dies_and_returns(rig):
+    """Pooled connections to the dead one are not given to the next call."""
+    upstream = rig.upstream(A="body ok")
+    rea = rig.serve(service(upstream.address("A"), operations=[]))
+    for i in range(3):
+        assert rea.request("GET", "/user-service/users/42").status == 200
+    upstream.kill()
+    assert rea.request("GET", "/user-service/users/42", biz_id="dead").status == 502
+    assert rea.timeline("dead")[-1]["outcome"] == "never_sent"

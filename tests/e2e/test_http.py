@@ -1,10 +1,13 @@
 """HTTP/1.1 at the caller's side and at the instances': addressing, connections, fields, interim replies, framing attacks."""
+import os
+import random
 import socket
+import threading
 import time
 
 import pytest
 
-from rig import MS, S, head, now_ns, service
+from rig import MS, S, chunked, head, now_ns, service, wait_for
 
 def get(biz_id, *more):
     return head("GET", "/user-service/users/42", [("Host", "x"), ("x-biz-id", biz_id), *more])
@@ -22,6 +25,7 @@ def get(biz_id, *more):
         ("/users/42", "USER-service", "/users/42"),
         ("http://user-service/users/42?q=1", "user-service", "/users/42?q=1"),
         ("http://user-service", "user-service", "/"),
+        ("http://user-service?q=1", "user-service", "/?q=1"),
         ("http://user-service:80/users/42", "other", "/users/42"),
         ("/user-service", "127.0.0.1", "/"),
         ("/user-service?q=1", "127.0.0.1", "/?q=1"),
@@ -295,6 +299,44 @@ def test_oversized_heads(rig, request_head, status):
     assert upstream.requests() == []
 
 
+def mutations(count):
+    """Requests that were damaged at random, the same ones on every run."""
+    generator = random.Random(7)
+    seeds = [
+        head("GET", "/user-service/users/42?q=1", [("Host", "user-service"), ("x-biz-id", "m"), ("Connection", "keep-alive, x")]),
+        head("POST", "/user-service/pay", [("Host", "x"), ("Content-Length", 5), ("Expect", "100-continue")]) + b"hello",
+        head("POST", "/user-service/pay", [("Host", "x"), ("Transfer-Encoding", "chunked")]) + chunked(b"abc", b"defg", trailers=[("t", "1")]),
+    ]
+    alphabet = b"\r\n\t :;,/%?=0123456789abcdefGHOST\0\x7f\xff"
+    for _ in range(count):
+        data = bytearray(generator.choice(seeds) * generator.choice([1, 1, 3]))
+        for _ in range(generator.randint(1, 6)):
+            at = generator.randrange(len(data))
+            kind = generator.randrange(4)
+            if kind == 0:
+                data[at] = generator.choice(alphabet)
+            elif kind == 1:
+                data.insert(at, generator.choice(alphabet))
+            elif kind == 2:
+                del data[at : at + generator.randint(1, 8)]
+            else:
+                data[at:at] = data[generator.randrange(len(data)) :][:20]
+            data = data or bytearray(b"G")
+        yield bytes(data)
+
+
+def test_damaged_requests_break_nothing(rig):
+    """Whatever arrives is answered, or the connection is closed; the next caller does not notice."""
+    upstream, rea = rig.pair("echo", timeouts={"request-head-ms": 100, "stream-idle-ms": 100, "keep-alive-ms": 100})
+    rig.unchecked = True  # damaged requests have damaged business ids
+    for data in mutations(300):
+        answer = rea.raw(data)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 "), (data, answer)
+    assert rea.request("GET", "/user-service/users/42").status == 200
+    wait_for(lambda: rea.metric("rea_calls_in_flight") == 0)
+    assert upstream.lines("malformed") == []
+
+
 # ---- slow and idle clients
 
 
@@ -321,6 +363,31 @@ def test_a_dripping_head_is_answered_408(rig):
         except (BrokenPipeError, ConnectionResetError):
             pass
         assert now_ns() - begun < 4 * S
+
+
+def test_a_body_that_does_not_come_is_answered_408(rig):
+    upstream, rea = rig.pair("echo", timeouts={"stream-idle-ms": 300})
+    with rea.connect() as connection:
+        connection.send(head("POST", "/user-service/pay", [("Host", "x"), ("x-biz-id", "stalled"), ("Content-Length", 10)]) + b"half")
+        begun = now_ns()
+        reply = connection.reply("POST")
+        assert reply.status == 408 and 200 * MS < now_ns() - begun < 2 * S
+        assert connection.at_end()
+    assert [(event["type"], event["reason"]) for event in rea.timeline("stalled")] == [("GiveUp", "cancelled")]
+    assert all(not seen["complete"] for seen in upstream.requests())
+
+
+def test_a_slow_upload_is_not_the_instances_fault(rig):
+    """Timeouts of an attempt count from the whole request."""
+    upstream, rea = rig.pair("echo", retry={"attempt-timeout-ms": 200, "deadline-ms": 400})
+    with rea.connect() as connection:
+        connection.send(head("POST", "/user-service/pay", [("Host", "x"), ("x-biz-id", "slow"), ("Content-Length", 10)]))
+        for byte in b"0123456789":
+            time.sleep(0.06)
+            connection.send(bytes([byte]))
+        reply = connection.reply("POST")
+    assert (reply.status, reply.body) == (200, b"0123456789")
+    assert rea.events("slow") == [] and len(upstream.requests()) == 1
 
 
 def test_an_idle_connection_is_closed(rig):
@@ -361,6 +428,41 @@ def test_an_upgrade_is_tunnelled_when_allowed(rig):
             while len(echoed) < len(message):
                 echoed += connection.socket.recv(65536)
             assert echoed == message
+
+
+def echo_through(connection, message):
+    """Send in a thread of its own, so that both directions can be full."""
+    sender = threading.Thread(target=connection.send, args=(message,))
+    sender.start()
+    echoed, connection.buffer = bytearray(connection.buffer), b""
+    while len(echoed) < len(message):
+        piece = connection.socket.recv(262144)
+        assert piece, "the tunnel ended"
+        echoed += piece
+    sender.join()
+    return bytes(echoed)
+
+
+def test_a_tunnel_carries_much_and_ends_with_its_client(rig):
+    rig.unchecked = True
+    upstream, rea = rig.pair("upgrade", http={"upgrade": "tunnel"})
+    message = os.urandom(8 * 1024 * 1024)
+    with rea.connect() as connection:
+        connection.send(head("GET", "/user-service/users/42", [("Host", "x"), ("x-biz-id", "ws"), *UPGRADE]))
+        assert connection.reply().status == 101
+        assert echo_through(connection, message) == message
+        assert upstream.aborted() == []
+    wait_for(lambda: upstream.aborted("A"), what="the instance's end is closed, too")
+    wait_for(lambda: rea.metric("rea_calls_in_flight") == 0)
+
+
+def test_a_refused_upgrade_at_the_instance_is_an_ordinary_reply(rig):
+    upstream, rea = rig.pair("body plain", http={"upgrade": "tunnel"})
+    with rea.connect() as connection:
+        for _ in range(2):
+            connection.send(head("GET", "/user-service/users/42", [("Host", "x"), ("x-biz-id", rea.new_biz_id()), *UPGRADE]))
+            reply = connection.reply()
+            assert (reply.status, reply.text) == (200, "plain")
 
 
 def test_connect_is_refused_by_default(rig):

@@ -131,6 +131,38 @@ def test_no_descriptor_leaks(rig):
     wait_for(lambda: rea.open_files() <= before + 22, what="connections are given back")
 
 
+# ---- events that cannot be kept
+
+
+def many_calls(rea, count):
+    """In ten pipelines."""
+
+    def pipeline(worker):
+        with rea.connect() as connection:
+            connection.send(b"".join(get(f"many-{worker}-{i}") for i in range(count // 10)))
+            return [connection.reply().status for _ in range(count // 10)]
+
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        return {status for statuses in pool.map(pipeline, range(10)) for status in statuses}
+
+
+def test_a_full_disk_loses_events_and_no_call(rig):
+    upstream = rig.upstream(A="status 503", B="body ok")
+    rig.unchecked = True  # there is no event file to check
+    rea = rig.serve(service(*upstream.addresses.values(), events={"file": "/dev/full"}, limits={"concurrent-retries": 1000}))
+    assert many_calls(rea, 500) == {200}
+    wait_for(lambda: rea.metric("rea_event_log_dropped_total") > 0, what="lost events are counted")
+    assert rea.metric("rea_events_written_total") == 1000 and rea.metric("rea_events_dropped_total") == 0
+    assert rea.get_admin("/v1/timelines/many-9-49").status == 200  # the ring still knows
+
+
+def test_a_full_queue_loses_events_and_no_call(rig):
+    upstream = rig.upstream(A="status 503", B="body ok")
+    rea = rig.serve(service(*upstream.addresses.values(), events={"queue-bytes": 4096}, limits={"concurrent-retries": 1000}))
+    assert many_calls(rea, 500) == {200}
+    wait_for(lambda: rea.metric("rea_events_written_total") + rea.metric("rea_events_dropped_total") == 1000, what="I9")
+
+
 # ---- threads
 
 
@@ -237,7 +269,33 @@ def test_where_a_business_id_comes_from(rig, fields, biz_id):
     assert event.get("trace_id") == (biz_id if len(biz_id) == 32 else None)
 
 
+@pytest.mark.memory
 def test_small_when_idle(rig):
     _, rea = rig.pair("body ok")
     rea.request("GET", "/user-service/users/42")
     assert rea.memory_kib("RssAnon") <= 3 * 1024
+
+
+def test_it_sleeps_when_idle(rig):
+    _, rea = rig.pair("status 503", "body ok")
+    for _ in range(3):
+        rea.request("GET", "/user-service/users/42")
+    before = rea.cpu_ns()
+    time.sleep(1)
+    assert rea.cpu_ns() - before < 10 * MS
+
+
+@pytest.mark.memory
+def test_memory_stands_still(rig):
+    upstream, rea = rig.pair("2% reset\n2% status 503 close-after\nbody-bytes 3000", "body-bytes 3000", events={"ring": 100})
+
+    def some_calls(count):
+        with rea.connect() as connection:
+            for _ in range(count):
+                connection.send(get(rea.new_biz_id()))
+                assert connection.reply().status == 200
+
+    some_calls(1500)  # past the ring's size
+    before = rea.memory_kib("RssAnon")
+    some_calls(1500)
+    assert rea.memory_kib("RssAnon") - before <= 256

@@ -250,6 +250,24 @@ def test_without_a_key_a_with_key_operation_is_not_retried(rig):
     assert upstream.requests("B") == []
 
 
+def test_a_generated_key_is_the_same_on_all_attempts(rig):
+    operation = {"post": "/pay", "id": "pay", "retryable": "with-key", "generate-key": True}
+    upstream, rea = rig.pair("status 503", operations=[operation])
+    assert rea.request("POST", "/user-service/pay", b"1", biz_id="made").status == 200
+    first, second = [request.values("idempotency-key") for request in upstream.requests()]
+    assert first == second and len(first) == 1 and len(first[0]) >= 32
+    assert rea.request("POST", "/user-service/pay", b"1").status == 200
+    assert len({request.field("idempotency-key") for request in upstream.requests()}) == 2
+    assert rea.request("POST", "/user-service/pay", b"1", [("Idempotency-Key", "mine")]).status == 200
+    assert upstream.requests()[-1].values("idempotency-key") == ["mine"]
+
+
+def test_two_waits_that_differ_say_nothing(rig):
+    _, rea = rig.pair("status 503 header Retry-After: 1 header Retry-After: 30")
+    assert rea.request("GET", "/user-service/users/42", biz_id="differ").status == 200
+    assert rea.timeline("differ")[0]["next_delay_ms"] <= 60
+
+
 # ---- S: per-call state
 
 
@@ -272,7 +290,7 @@ def test_s07_attempts_are_alike(rig):
         ("X-Empty", ""),
         ("x-Case-Kept", "Value"),
         ("Cookie", "a=1; b=2"),
-        ("Idempotency-Key", "k"),
+        ("Idempotency-Key", "k" * 5000),
         ("X-Forwarded-For", "203.0.113.9"),
     ]
     assert rea.request("POST", "/user-service/pay?a=1&b=%20&a=2", b"body" * 1000, fields=fields).status == 200
@@ -393,3 +411,15 @@ def test_breaker_opens_and_recovers(rig):
     wait_for(lambda: rea.request("GET", "/user-service/users/1").status == 200, what="the breaker lets a probe through")
     assert now_ns() - begun > 200 * MS
     assert [event["detail"] for event in rea.events() if event["type"] == "Breaker"][:1] == ["closed to open"]
+
+
+def test_a_slow_instance_gets_few_calls(rig):
+    upstream = rig.upstream(A="delay 50ms body ok", B="delay 5ms body ok", C="delay 5ms body ok")
+    config = service(*upstream.addresses.values())
+    del config["services"]["user-service"]["balance"]
+    rea = rig.serve(config)
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        replies = list(pool.map(lambda i: rea.request("GET", "/user-service/users/1").status, range(1000)))
+    assert set(replies) == {200}
+    assert len(upstream.requests("A")) < 150
+    assert min(len(upstream.requests("B")), len(upstream.requests("C"))) > 300

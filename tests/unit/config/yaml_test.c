@@ -236,6 +236,24 @@ static void out_of_memory(void **state)
 		}
 }
 
+/* A document may come from a registry: nothing that it says moves a cursor. */
+static void control_characters_are_disarmed(void **state)
+{
+	static const char *const texts[] = {"\"a\\eb\": 1\n", "profiles: {\"a\\eb\": {profile: \"a\\eb\"}}\n"};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct rea_config *config = NULL;
+		struct rea_error_info info;
+
+		assert_int_equal(rea_config_parse("t", texts[i], strlen(texts[i]), NULL, &config, &info), REA_ERR_INVALID);
+		assert_null(strchr(info.key, '\033'));
+		assert_null(strchr(info.message, '\033'));
+		assert_non_null(strstr(info.key, "a?b"));
+		assert_non_null(strstr(info.message, "a?b"));
+	}
+}
+
 static const struct refusal refusals[] = {
     {"a: [1\n", REA_ERR_SYNTAX, 2, 1, "", "while parsing a flow sequence: did not find expected ',' or ']'"},
     {"a: b: c\n", REA_ERR_SYNTAX, 1, 5, "", "mapping values are not allowed in this context"},
@@ -273,6 +291,7 @@ int main(void)
 	    cmocka_unit_test(doubles_among_many_keys),
 	    cmocka_unit_test(quoting),
 	    cmocka_unit_test(other_encodings),
+	    cmocka_unit_test(control_characters_are_disarmed),
 	    cmocka_unit_test(out_of_memory),
 	    cmocka_unit_test(refused),
 	};
