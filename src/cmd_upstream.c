@@ -12,8 +12,8 @@
 /* What one --listen and the options after it say. */
 struct group {
 	const char *address;
-	const char *name;      /* NULL = A, B, C … in order */
-	const char *script;    /* a file, or NULL */
+	const char *name;        /* NULL = A, B, C … in order */
+	const char *script;      /* a file, or NULL */
 	struct rea_buffer steps; /* lines of --step */
 };
 
@@ -30,15 +30,15 @@ struct signals {
 
 static int usage(FILE *out)
 {
-	fprintf(out,
-	    "usage: rea upstream --listen ADDRESS [--name NAME] [--script FILE | --step STEP...] [--listen ADDRESS ...]... [--log FILE] [--seed N]\n\n"
-	    "  -l, --listen ADDRESS  one more instance; port 0 = the kernel chooses\n"
-	    "  -n, --name NAME       its name; else A, B, C ... in order\n"
-	    "  -s, --script FILE     how it answers\n"
-	    "  -S, --step STEP       a line of its script instead of a file; may be repeated\n"
-	    "  -o, --log FILE        a JSON line per request; - is standard output\n"
-	    "  -r, --seed N          of the steps with a chance; else 1\n\n"
-	    "Without a script an instance echoes. rea-upstream(1) tells the script's language.\n");
+	fprintf(out, "usage: rea upstream --listen ADDRESS [--name NAME] [--script FILE | --step STEP...] [--listen "
+		     "ADDRESS ...]... [--log FILE] [--seed N]\n\n"
+		     "  -l, --listen ADDRESS  one more instance; port 0 = the kernel chooses\n"
+		     "  -n, --name NAME       its name; else A, B, C ... in order\n"
+		     "  -s, --script FILE     how it answers\n"
+		     "  -S, --step STEP       a line of its script instead of a file; may be repeated\n"
+		     "  -o, --log FILE        a JSON line per request; - is standard output\n"
+		     "  -r, --seed N          of the steps with a chance; else 1\n\n"
+		     "Without a script an instance echoes. rea-upstream(1) tells the script's language.\n");
 	return out == stderr ? 2 : 0;
 }
 
@@ -52,7 +52,7 @@ static int add_step(struct group *group, const char *step)
 {
 	if (group->script != NULL)
 		return wrong("an instance has a --script or --step options, not both", NULL);
-	if (rea_buffer_append(&group->steps, step, strlen(step)) != 0 || rea_buffer_append(&group->steps, "\n", 1) != 0)
+	if (rea_buffer_append_slice(&group->steps, rea_slice_of(step)) != 0 || rea_buffer_append(&group->steps, "\n", 1) != 0)
 		return wrong("out of memory", NULL);
 	return 0;
 }
@@ -92,8 +92,9 @@ static int parse_option(struct options *options, int option, const char *value)
 /* Returns 0, the exit code, or -1 after --help. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
-	static const struct option names[] = {{"listen", required_argument, NULL, 'l'}, {"name", required_argument, NULL, 'n'},
-	    {"script", required_argument, NULL, 's'}, {"step", required_argument, NULL, 'S'}, {"log", required_argument, NULL, 'o'},
+	static const struct option names[] = {{"listen", required_argument, NULL, 'l'},
+	    {"name", required_argument, NULL, 'n'}, {"script", required_argument, NULL, 's'},
+	    {"step", required_argument, NULL, 'S'}, {"log", required_argument, NULL, 'o'},
 	    {"seed", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int option, error = 0;
 
@@ -135,7 +136,7 @@ static int load_script(struct group *group, struct lab_script *ret_script)
 	if (group->script != NULL && read_file(group->script, &group->steps) != 0)
 		return wrong("cannot read the script", group->script);
 	if (lab_script_parse(name, rea_buffer_length(&group->steps) > 0 ? rea_buffer_data(&group->steps) : "",
-	        rea_buffer_length(&group->steps), ret_script, &info) == 0)
+		rea_buffer_length(&group->steps), ret_script, &info) == 0)
 		return 0;
 	fprintf(stderr, "%s:%u:%u: %s\n", info.file, info.line, info.column, info.message);
 	return 2;

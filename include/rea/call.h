@@ -76,6 +76,16 @@ struct rea_decision {
 	struct rea_grant grant;       /* the permission that held, with its source */
 };
 
+/* A breaker of another kind: one that threads share (rea/shared.h), or the program's own. The functions do what rea_breaker_acquire, _permits and
+ * _report do: no permit without a report. Plain data, for any number of calls. */
+struct rea_gate {
+	bool (*acquire)(void *user_data, uint64_t now_ns, struct rea_breaker_permit *ret_permit);
+	bool (*permits)(void *user_data, uint64_t now_ns);
+	void (*report)(void *user_data, struct rea_breaker_permit *permit, enum rea_breaker_result result,
+	    uint64_t latency_ns, uint64_t now_ns);
+	void *user_data;
+};
+
 struct rea_call_options {
 	uint32_t version;                /* set by rea_call_options_init */
 	const struct rea_policy *policy; /* borrowed while the call lives; never NULL; one that rea_policy_validate accepts */
@@ -88,7 +98,9 @@ struct rea_call_options {
 	struct rea_budget *budget; /* borrowed; NULL = none (only for programs that have their own) */
 	uint32_t budget_shard;
 	struct rea_breaker *breaker;   /* borrowed; NULL = off */
+	const struct rea_gate *gate;   /* borrowed; a breaker of another kind, in place of `breaker`; NULL = none */
 	struct rea_retry_limit *limit; /* borrowed; NULL = none */
+	bool single_target; /* there is one target and no choice: instances are not looked at (NULL), every attempt is a move */
 };
 #define REA_CALL_OPTIONS_VERSION 1
 REA_API void rea_call_options_init(struct rea_call_options *options);
@@ -97,19 +109,32 @@ REA_API void rea_call_options_init(struct rea_call_options *options);
 struct rea_call {
 	struct rea_call_options options;
 	uint32_t state;
-	uint32_t attempts; /* started: as many of tried are filled */
+	uint32_t attempts; /* started */
 	uint32_t attempts_max;
 	uint32_t same_left;   /* retries left on the current instance */
 	uint32_t next_left;   /* moves left to another one */
 	uint32_t permitted;   /* bit per rea_permission: which ones let the last outcome be repeated */
+	enum rea_outcome last_outcome; /* set while WAITING */
 	bool limit_held;      /* a slot of the limit, for the retry under way */
 	uint64_t now_ns;      /* latest seen */
 	uint64_t deadline_ns; /* REA_NEVER while open */
 	uint64_t wait_until_ns;
-	uint64_t withdrawn_ns;  /* when the coming retry was taken from the budget; REA_NEVER = none is held */
-	struct rea_grant grant; /* with the current instance's */
+	struct rea_grant grant;        /* with the current instance's */
+	struct rea_budget_lease lease; /* of the coming retry, or of the one under way */
 	struct rea_breaker_permit permit;
-	struct rea_instance_id tried[REA_ATTEMPTS_MAX]; /* one per attempt, in order */
+	uint32_t tried_len;
+	struct rea_instance_id tried[REA_ATTEMPTS_MAX]; /* of the last attempts, in order */
+};
+
+/* A call between two attempts, as it can be kept small, or stored, without its object. */
+struct rea_call_past {
+	uint32_t attempts;        /* made so far; >= 1 */
+	enum rea_outcome outcome; /* of the last one */
+	bool flying; /* the last one never ended (its process did): what continues the call reports it before anything else */
+	uint64_t wait_until_ns;
+	struct rea_budget_lease lease; /* of the coming retry; {0} = none: there is no budget, or it was another process's */
+	const struct rea_instance_id *tried; /* instances of the last attempts, in order; NULL with 0 when they are not known */
+	size_t tried_len;                    /* <= REA_ATTEMPTS_MAX and <= attempts */
 };
 
 /* options: copied. */
@@ -125,6 +150,15 @@ REA_API void rea_call_report(struct rea_call *call, const struct rea_report *rep
     const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns, struct rea_decision *ret_decision);
 /* End the call in any state, during a wait too: gives back budget, slot and permit. DONE with reason cancelled. */
 REA_API void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_decision *ret_decision);
+/* End the call before an attempt because of what the caller itself has in front of it: DONE with that reason. */
+REA_API void rea_call_refuse(
+    struct rea_call *call, enum rea_reason reason, uint64_t now_ns, struct rea_decision *ret_decision);
+/* What has to be kept of a call that WAITs; the lease goes over to ret_past and the object is dead. tried: borrowed while the object lives. */
+REA_API void rea_call_pause(struct rea_call *call, struct rea_call_past *ret_past);
+/* Instead of rea_call_begin: go on where a call stood. options: copied; deadline_ns is that of the whole call (rea_call_deadline). past: borrowed until
+ * return. Then rea_call_attempt, or rea_call_report if it was flying. */
+REA_API void rea_call_resume(struct rea_call *call, const struct rea_call_options *options,
+    const struct rea_call_past *past, uint64_t now_ns);
 /* Absolute deadline of the call; REA_NEVER while open. */
 REA_API uint64_t rea_call_deadline(const struct rea_call *call);
 REA_API uint32_t rea_call_attempts(const struct rea_call *call);

@@ -14,14 +14,18 @@ extern "C" {
 #endif
 
 /* X(NAME, value, "name", "English") */
-#define REA_ERROR_MAP(X)                                          \
-	X(NOMEM, -1, "nomem", "out of memory")                    \
-	X(INVALID, -2, "invalid", "a value is out of its bounds") \
-	X(SYNTAX, -3, "syntax", "the document is malformed")      \
-	X(LIMIT, -4, "limit", "a size or depth limit was passed") \
-	X(IO, -5, "io", "reading or writing failed")              \
-	X(NOT_FOUND, -6, "not_found", "no such object")           \
-	X(FULL, -7, "full", "a bounded buffer is full")
+#define REA_ERROR_MAP(X)                                                          \
+	X(NOMEM, -1, "nomem", "out of memory")                                    \
+	X(INVALID, -2, "invalid", "a value is out of its bounds")                 \
+	X(SYNTAX, -3, "syntax", "the document is malformed")                      \
+	X(LIMIT, -4, "limit", "a size or depth limit was passed")                 \
+	X(IO, -5, "io", "reading or writing failed")                              \
+	X(NOT_FOUND, -6, "not_found", "no such object")                           \
+	X(FULL, -7, "full", "a bounded buffer is full")                           \
+	X(CLOSED, -8, "closed", "it is shutting down")                            \
+	X(CONFLICT, -9, "conflict", "it is in another state, or somebody else's") \
+	X(CORRUPT, -10, "corrupt", "stored data is damaged")                      \
+	X(BUSY, -11, "busy", "somebody else has it open")
 
 enum rea_error {
 	REA_OK = 0,

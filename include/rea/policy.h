@@ -20,6 +20,9 @@ extern "C" {
 #define REA_POLICY_BACKOFF_NS_MIN UINT64_C(20000000)          /* of min_backoff_ns */
 #define REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE UINT64_C(10000000) /* the same under full jitter */
 #define REA_POLICY_DEADLINE_NS_MAX UINT64_C(3600000000000)    /* one hour */
+#define REA_TASK_ATTEMPTS_MAX 100                             /* the most that a task's bound may be raised to */
+#define REA_TASK_MANY_BACKOFF_NS_MIN UINT64_C(1000000000)     /* of min_backoff_ns with more than REA_ATTEMPTS_MAX attempts */
+#define REA_TASK_DEADLINE_NS_MAX UINT64_C(2592000000000000)   /* 30 days */
 #define REA_POLICY_REPLAY_BYTES_MAX (UINT32_C(16) << 20)
 #define REA_BUDGET_RATIO_PERMILLE_MAX 1000
 #define REA_BUDGET_WINDOW_MS_MIN 1000
@@ -129,6 +132,9 @@ struct rea_policy_layer {
 
 /* The defaults: the one place where they stand. */
 REA_API void rea_policy_defaults(struct rea_policy *policy);
+/* Those of a task: enabled, 2 retries under cycle, backoff 200 ms x1.5 to 10 s, deadline 1 day, retry-on never_sent, unavailable and ambiguous; what is
+ * not named is as above. */
+REA_API void rea_policy_task_defaults(struct rea_policy *policy);
 /* The built-in profiles as layers: "conservative" (every key but `enabled` at its default), "adaptive" (10 attempts, full jitter, floor 10 ms, 20 ms x1.5
  * to 250 ms, cycle), "connect-only" (retry-on never_sent). Returns NULL for an unknown name. Static. */
 REA_API const struct rea_policy_layer *rea_policy_profile(const char *name, size_t length);
@@ -144,6 +150,12 @@ REA_API uint32_t rea_policy_attempts(const struct rea_policy *policy);
 REA_API int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *ret_info);
 /* The same for the keys of the budget's rule alone; key "budget". */
 REA_API int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct rea_error_info *ret_info);
+/* The same for the breaker's; key "breaker". */
+REA_API int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct rea_error_info *ret_info);
+/* The bounds of a task's policy: the deadline may be 30 days; attempts may be attempts_max (1..REA_TASK_ATTEMPTS_MAX) under cycle, but more than
+ * REA_ATTEMPTS_MAX only with a backoff from 1 s on. Returns as rea_policy_validate. */
+REA_API int rea_policy_validate_task(
+    const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info);
 /* The policy's backoff. */
 REA_API void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret_backoff);
 

@@ -1,8 +1,7 @@
 /*
  * Circuit breaker.
  *
- * Guarantees: a decision costs the same whatever the window holds (a time window also clears each second that has
- * passed, once); half-open never hands out more permits than are permitted; a result decides only in the generation its
+ * Guarantees: half-open never hands out more permits than are permitted; a result decides only in the generation its
  * permit was given in.
  *
  *                        threshold reached
@@ -34,6 +33,8 @@
  */
 #include <rea/breaker.h>
 
+#include "core/window.h"
+
 #include <rea/error.h>
 #include <rea/time.h>
 
@@ -43,23 +44,6 @@
 #define WINDOW_CALLS_MAX 10000
 #define WINDOW_SECONDS_MAX 3600
 #define PERMITTED_MAX 1000
-/* Calls that one second of a time window counts; the rates stay right without the rest, and the sum of all seconds
- * cannot overflow. */
-#define SLOT_CALLS_MAX (UINT32_MAX / WINDOW_SECONDS_MAX)
-
-struct tally {
-	uint32_t calls;
-	uint32_t failures;
-	uint32_t slow;
-};
-
-/* A ring of slots with its running sum. A slot is one call of a count window, or one second of a time window. */
-struct window {
-	struct tally total;
-	uint64_t head; /* slot under way: number of the next call, or the second */
-	uint32_t size;
-	struct tally *slots;
-};
 
 struct rea_breaker {
 	struct rea_breaker_policy policy;
@@ -69,90 +53,18 @@ struct rea_breaker {
 	uint64_t now_ns;       /* latest seen */
 	uint64_t since_ns;     /* the state began */
 	uint32_t permits_left; /* HALF_OPEN: probes that may still begin */
-	struct tally probes;   /* HALF_OPEN: their results */
+	struct rea__tally probes;   /* HALF_OPEN: their results */
 	void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data);
 	void *user_data;
-	struct window window;
-	struct tally slots[];
+	struct rea__window window;
+	struct rea__tally slots[];
 };
-
-/* ---- window ---- */
-
-static void tally_add(struct tally *tally, const struct tally *part)
-{
-	tally->calls += part->calls;
-	tally->failures += part->failures;
-	tally->slow += part->slow;
-}
-
-static void tally_subtract(struct tally *tally, const struct tally *part)
-{
-	tally->calls -= part->calls;
-	tally->failures -= part->failures;
-	tally->slow -= part->slow;
-}
-
-static void window_clear(struct window *window)
-{
-	memset(window->slots, 0, window->size * sizeof(*window->slots));
-	memset(&window->total, 0, sizeof(window->total));
-}
-
-/* How many slots of a time window hold seconds that have left it at second. */
-static uint32_t window_stale(const struct window *window, uint64_t second)
-{
-	uint64_t passed = second - window->head;
-
-	return passed < window->size ? (uint32_t)passed : window->size;
-}
-
-/* The sum of a time window as it is at second, without the seconds that have left it. */
-static struct tally window_at(const struct window *window, uint64_t second)
-{
-	uint32_t stale = window_stale(window, second);
-	struct tally total = window->total;
-
-	for (uint32_t i = 1; i <= stale; i++)
-		tally_subtract(&total, &window->slots[(window->head + i) % window->size]);
-	return total;
-}
-
-/* Each second is cleared once, however many results it gets. */
-static void window_advance(struct window *window, uint64_t second)
-{
-	uint32_t stale = window_stale(window, second);
-
-	window->total = window_at(window, second);
-	for (uint32_t i = 1; i <= stale; i++)
-		memset(&window->slots[(window->head + i) % window->size], 0, sizeof(*window->slots));
-	window->head = second;
-}
-
-static void window_add_in_second(struct window *window, const struct tally *result, uint64_t second)
-{
-	struct tally *slot = &window->slots[second % window->size];
-
-	window_advance(window, second);
-	if (slot->calls == SLOT_CALLS_MAX)
-		return;
-	tally_add(slot, result);
-	tally_add(&window->total, result);
-}
-
-static void window_add_as_next(struct window *window, const struct tally *result)
-{
-	struct tally *slot = &window->slots[window->head++ % window->size];
-
-	tally_subtract(&window->total, slot);
-	*slot = *result;
-	tally_add(&window->total, result);
-}
 
 /* ---- state ---- */
 
 static void breaker_assert_valid(const struct rea_breaker *breaker)
 {
-	const struct tally *total = &breaker->window.total, *probes = &breaker->probes;
+	const struct rea__tally *total = &breaker->window.total, *probes = &breaker->probes;
 
 	assert(breaker->state < REA_BREAKER_STATE_COUNT);
 	assert(breaker->since_ns <= breaker->now_ns);
@@ -184,7 +96,7 @@ static void change_state(struct rea_breaker *breaker, enum rea_breaker_state to,
 	breaker->permits_left = to == REA_BREAKER_HALF_OPEN ? breaker->policy.permitted_in_half_open : 0;
 	memset(&breaker->probes, 0, sizeof(breaker->probes));
 	if (to == REA_BREAKER_CLOSED)
-		window_clear(&breaker->window);
+		rea__window_clear(&breaker->window);
 	if (from != to && breaker->changed)
 		breaker->changed(from, to, at_ns, breaker->user_data);
 }
@@ -230,16 +142,14 @@ int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_al
 		return REA_ERR_INVALID;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
-	breaker = alloc->realloc(NULL, sizeof(*breaker) + policy->window_size * sizeof(struct tally), alloc->user_data);
+	breaker = alloc->realloc(NULL, sizeof(*breaker) + policy->window_size * sizeof(struct rea__tally), alloc->user_data);
 	if (breaker == NULL)
 		return REA_ERR_NOMEM;
 	memset(breaker, 0, sizeof(*breaker));
 	breaker->policy = *policy;
 	breaker->alloc = *alloc;
 	breaker->state = REA_BREAKER_CLOSED;
-	breaker->window.size = policy->window_size;
-	breaker->window.slots = breaker->slots;
-	window_clear(&breaker->window);
+	rea__window_init(&breaker->window, policy, breaker->slots);
 	*ret_breaker = breaker;
 	return 0;
 }
@@ -307,59 +217,37 @@ bool rea_breaker_permits(const struct rea_breaker *breaker, uint64_t now_ns)
 	return false;
 }
 
-static double percent(uint32_t part, uint32_t calls)
-{
-	return (double)part * 100.0 / (double)calls;
-}
-
-static bool over_threshold(const struct rea_breaker_policy *policy, const struct tally *tally)
-{
-	return percent(tally->failures, tally->calls) >= policy->failure_rate_threshold ||
-	       percent(tally->slow, tally->calls) >= policy->slow_call_rate_threshold;
-}
-
-/* A count window smaller than the minimum could never be full enough. */
-static uint32_t minimum_calls(const struct rea_breaker_policy *policy)
-{
-	if (policy->window_type == REA_BREAKER_COUNT_BASED && policy->window_size < policy->minimum_calls)
-		return policy->window_size;
-	return policy->minimum_calls;
-}
-
 static void decide_closed(struct rea_breaker *breaker)
 {
-	const struct tally *total = &breaker->window.total;
+	const struct rea__tally *total = &breaker->window.total;
 
-	if (total->calls >= minimum_calls(&breaker->policy) && over_threshold(&breaker->policy, total))
+	if (total->calls >= rea__minimum_calls(&breaker->policy) && rea__over_threshold(&breaker->policy, total))
 		change_state(breaker, REA_BREAKER_OPEN, false, breaker->now_ns);
 }
 
-static void decide_half_open(struct rea_breaker *breaker, const struct tally *result)
+static void decide_half_open(struct rea_breaker *breaker, const struct rea__tally *result)
 {
 	const struct rea_breaker_policy *policy = &breaker->policy;
 	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls
 										 : policy->permitted_in_half_open;
 
-	tally_add(&breaker->probes, result);
+	rea__tally_add(&breaker->probes, result);
 	if (breaker->probes.calls >= needed)
-		change_state(breaker, over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED,
+		change_state(breaker, rea__over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED,
 		    false, breaker->now_ns);
 }
 
-static void count(struct rea_breaker *breaker, const struct tally *result, bool current)
+static void count(struct rea_breaker *breaker, const struct rea__tally *result, bool current)
 {
 	if (breaker->state == REA_BREAKER_DISABLED || (breaker->state == REA_BREAKER_CLOSED && !current))
 		return;
-	if (breaker->policy.window_type == REA_BREAKER_TIME_BASED)
-		window_add_in_second(&breaker->window, result, breaker->now_ns / REA_NS_PER_S);
-	else
-		window_add_as_next(&breaker->window, result);
+	rea__window_add(&breaker->window, result, breaker->now_ns);
 }
 
 void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *permit, enum rea_breaker_result result,
     uint64_t latency_ns, uint64_t now_ns)
 {
-	struct tally one = {1, result == REA_BREAKER_FAILURE, latency_ns > breaker->policy.slow_call_duration_ns};
+	struct rea__tally one = rea__tally_of(&breaker->policy, result == REA_BREAKER_FAILURE, latency_ns);
 	bool current;
 
 	if (!permit->given)
@@ -393,25 +281,23 @@ void rea_breaker_force(struct rea_breaker *breaker, enum rea_breaker_state state
 	breaker_assert_valid(breaker);
 }
 
-static struct tally total_at(const struct rea_breaker *breaker, uint64_t now_ns)
+static struct rea__tally total_at(const struct rea_breaker *breaker, uint64_t now_ns)
 {
-	if (breaker->policy.window_type == REA_BREAKER_COUNT_BASED)
-		return breaker->window.total;
-	return window_at(&breaker->window, rea_time_max(breaker->now_ns, now_ns) / REA_NS_PER_S);
+	return rea__window_at(&breaker->window, rea_time_max(breaker->now_ns, now_ns));
 }
 
 double rea_breaker_failure_rate(const struct rea_breaker *breaker, uint64_t now_ns)
 {
-	struct tally total = total_at(breaker, now_ns);
+	struct rea__tally total = total_at(breaker, now_ns);
 
-	return total.calls < minimum_calls(&breaker->policy) ? -1 : percent(total.failures, total.calls);
+	return total.calls < rea__minimum_calls(&breaker->policy) ? -1 : rea__percent(total.failures, total.calls);
 }
 
 double rea_breaker_slow_call_rate(const struct rea_breaker *breaker, uint64_t now_ns)
 {
-	struct tally total = total_at(breaker, now_ns);
+	struct rea__tally total = total_at(breaker, now_ns);
 
-	return total.calls < minimum_calls(&breaker->policy) ? -1 : percent(total.slow, total.calls);
+	return total.calls < rea__minimum_calls(&breaker->policy) ? -1 : rea__percent(total.slow, total.calls);
 }
 
 void rea_breaker_on_change(struct rea_breaker *breaker,

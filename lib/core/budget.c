@@ -363,19 +363,21 @@ static void grpc_report(struct rea_budget *budget, enum rea_budget_result result
 		bucket_lower(&budget->grpc, TOKEN_PERMILLE);
 }
 
-static bool grpc_permits(const struct rea_budget *budget)
+/* Thousandths of a token above the half. */
+static uint32_t grpc_spare(const struct rea_budget *budget)
 {
 	uint64_t bucket = bucket_load(&budget->grpc);
+	uint32_t level = bucket_level(bucket), half = bucket_capacity(bucket) / 2;
 
-	return bucket_level(bucket) > bucket_capacity(bucket) / 2;
+	return level > half ? level - half : 0;
 }
 
-/* After that many failures more the level is still above the half, after another one it is not. */
-static uint64_t grpc_available(const struct rea_budget *budget)
+/* After so many failures more the level is still above the half. */
+static uint32_t grpc_available(const struct rea_budget *budget)
 {
-	uint64_t bucket = bucket_load(&budget->grpc);
+	uint32_t spare = grpc_spare(budget);
 
-	return grpc_permits(budget) ? (bucket_level(bucket) - bucket_capacity(bucket) / 2 - 1) / TOKEN_PERMILLE : 0;
+	return spare > 0 ? (spare - 1) / TOKEN_PERMILLE : 0;
 }
 
 /* ---- aws ---- */
@@ -445,7 +447,7 @@ bool rea_budget_withdraw(struct rea_budget *budget, enum rea_budget_result failu
 		granted = ratio_take(budget, now_ns);
 		break;
 	case REA_BUDGET_GRPC:
-		granted = grpc_permits(budget); /* the failure was charged for, the retry costs nothing */
+		granted = grpc_spare(budget) > 0; /* the failure was charged for, the retry costs nothing */
 		break;
 	case REA_BUDGET_AWS:
 		lease.cost = aws_cost(budget, failure);
@@ -464,7 +466,7 @@ bool rea_budget_permits(const struct rea_budget *budget, enum rea_budget_result 
 	case REA_BUDGET_RATIO:
 		return ratio_available(budget, now_ns) > 0;
 	case REA_BUDGET_GRPC:
-		return grpc_permits(budget);
+		return grpc_spare(budget) > 0;
 	case REA_BUDGET_AWS:
 		return bucket_level(bucket_load(&budget->aws)) >= aws_cost(budget, failure);
 	}

@@ -11,8 +11,8 @@
  *     └────────────────▶ DONE ◀───────────────────────┘
  *
  *   READY    begun (rea_call_begin); holds nothing
- *   FLYING   an attempt is under way; holds the breaker's permit and, if it is a retry, a slot of the limit
- *   WAITING  a retry was granted and is not due yet; holds one retry of the budget, no slot
+ *   FLYING   an attempt is under way; holds the breaker's permit and, if it is a retry, a slot of the limit and the budget's lease, spent
+ *   WAITING  a retry was granted and is not due yet; holds the budget's lease, no slot
  *   DONE     holds nothing
  */
 #include <rea/call.h>
@@ -20,6 +20,8 @@
 #include "core/internal.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <string.h>
 
 /* An attempt with less time than this is none. */
 #define USEFUL_NS_MIN (10 * REA_NS_PER_MS)
@@ -33,29 +35,58 @@ void rea_call_options_init(struct rea_call_options *options)
 
 /* ---- state ---- */
 
+static bool cycles(const struct rea_call *call)
+{
+	return call->options.policy->when_all_tried == REA_ALL_TRIED_CYCLE;
+}
+
 static void assert_valid(const struct rea_call *call)
 {
-	assert(call->attempts <= call->attempts_max && call->attempts_max <= REA_ATTEMPTS_MAX);
+	assert(call->attempts <= call->attempts_max);
+	assert(call->attempts_max <= REA_ATTEMPTS_MAX || call->options.single_target || cycles(call));
+	assert(call->tried_len <= call->attempts && call->tried_len <= REA_ATTEMPTS_MAX);
 	assert((call->attempts == 0) <= (call->state == READY || call->state == DONE));
 	assert(!call->limit_held || (call->state == FLYING && call->attempts > 1));
 	assert(!call->permit.given || call->state == FLYING);
-	assert(call->withdrawn_ns == REA_NEVER || call->state == WAITING);
+	assert(!call->lease.held || call->state == WAITING || (call->state == FLYING && call->attempts > 1));
 }
 
-static void give_budget_back(struct rea_call *call)
+/* ---- the breaker, of whichever kind ---- */
+
+static bool breaker_permits(const struct rea_call *call)
 {
-	if (call->withdrawn_ns == REA_NEVER)
-		return;
-	rea_budget_refund(call->options.budget, call->withdrawn_ns, call->now_ns);
-	call->withdrawn_ns = REA_NEVER;
+	const struct rea_call_options *options = &call->options;
+
+	if (options->gate != NULL)
+		return options->gate->permits(options->gate->user_data, call->now_ns);
+	return options->breaker == NULL || rea_breaker_permits(options->breaker, call->now_ns);
+}
+
+static bool breaker_acquire(struct rea_call *call)
+{
+	const struct rea_call_options *options = &call->options;
+
+	if (options->gate != NULL)
+		return options->gate->acquire(options->gate->user_data, call->now_ns, &call->permit);
+	return options->breaker == NULL || rea_breaker_acquire(options->breaker, call->now_ns, &call->permit);
+}
+
+static void breaker_report(struct rea_call *call, enum rea_breaker_result result, uint64_t latency_ns)
+{
+	const struct rea_call_options *options = &call->options;
+
+	if (options->gate != NULL)
+		options->gate->report(options->gate->user_data, &call->permit, result, latency_ns, call->now_ns);
+	else
+		rea_breaker_report(options->breaker, &call->permit, result, latency_ns, call->now_ns);
+	call->permit.given = false;
 }
 
 /* What an attempt under way holds. */
 static void give_flight_back(struct rea_call *call, enum rea_breaker_result result, uint64_t latency_ns)
 {
 	if (call->permit.given)
-		rea_breaker_report(call->options.breaker, &call->permit, result, latency_ns, call->now_ns);
-	call->permit.given = false;
+		breaker_report(call, result, latency_ns);
 	if (call->limit_held)
 		rea_retry_limit_release(call->options.limit);
 	call->limit_held = false;
@@ -63,10 +94,9 @@ static void give_flight_back(struct rea_call *call, enum rea_breaker_result resu
 
 static void enter(struct rea_call *call, enum state to)
 {
-	if (to == FLYING)
-		call->withdrawn_ns = REA_NEVER; /* spent */
-	else if (to == DONE)
-		give_budget_back(call);
+	/* What is still held here was never sent: a flight's lease is settled when the attempt is told of. */
+	if (to == DONE && call->lease.held)
+		rea_budget_refund(call->options.budget, &call->lease, call->now_ns);
 	call->state = to;
 	assert_valid(call);
 }
@@ -87,9 +117,10 @@ static uint64_t deadline_from_now(const struct rea_call *call)
 void rea_call_begin(struct rea_call *call, const struct rea_call_options *options, uint64_t now_ns)
 {
 	assert(options->version == REA_CALL_OPTIONS_VERSION);
+	assert(options->breaker == NULL || options->gate == NULL);
 	call->options = *options;
 	call->state = READY;
-	call->attempts = 0;
+	call->attempts = call->tried_len = 0;
 	call->attempts_max = rea_policy_attempts(options->policy);
 	call->same_left = 0;
 	call->next_left = 0;
@@ -98,8 +129,8 @@ void rea_call_begin(struct rea_call *call, const struct rea_call_options *option
 	call->now_ns = now_ns;
 	call->deadline_ns = options->deadline_open ? REA_NEVER : deadline_from_now(call);
 	call->wait_until_ns = now_ns;
-	call->withdrawn_ns = REA_NEVER;
 	call->grant = options->grant;
+	call->lease.held = false;
 	call->permit.given = false;
 	assert_valid(call);
 }
@@ -118,17 +149,12 @@ void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns)
 /* Candidates for a move to another instance: those not tried by this call; under a new round of `cycle` all but the last one tried. */
 static struct rea__candidates candidates(const struct rea_call *call, bool new_round)
 {
-	uint32_t skipped = new_round ? call->attempts - 1 : 0;
+	uint32_t skipped = new_round && call->tried_len > 0 ? call->tried_len - 1 : 0;
 
 	return (struct rea__candidates){.excluded = call->tried + skipped,
-	    .excluded_len = call->attempts - skipped,
+	    .excluded_len = call->tried_len - skipped,
 	    .grant = call->options.grant,
 	    .permitted = call->permitted};
-}
-
-static bool cycles(const struct rea_call *call)
-{
-	return call->options.policy->when_all_tried == REA_ALL_TRIED_CYCLE;
 }
 
 /* Where the last instance stands in the list if it may be tried again at once, else SIZE_MAX. */
@@ -138,15 +164,15 @@ static size_t find_same(const struct rea_call *call, const struct rea_instances 
 
 	any.excluded_len = 0;
 	for (size_t i = 0; call->same_left > 0 && i < instances->count; i++)
-		if (rea_instance_id_equal(&instances->items[i].id, &call->tried[call->attempts - 1]))
+		if (rea_instance_id_equal(&instances->items[i].id, &call->tried[call->tried_len - 1]))
 			return rea__candidates_have(&any, &instances->items[i]) ? i : SIZE_MAX;
 	return SIZE_MAX;
 }
 
-/* Position of the last attempt at this instance among the call's. */
+/* Position of the last attempt at this instance among those remembered; 0 = none. */
 static uint32_t last_attempt_at(const struct rea_call *call, const struct rea_instance *instance)
 {
-	uint32_t i = call->attempts;
+	uint32_t i = call->tried_len;
 
 	while (i > 0 && !rea_instance_id_equal(&call->tried[i - 1], &instance->id))
 		i--;
@@ -173,6 +199,8 @@ static size_t choose(
 	const struct rea__candidates untried = candidates(call, false);
 	size_t chosen;
 
+	if (call->options.single_target)
+		return call->attempts == 0 || call->next_left > 0 ? 0 : SIZE_MAX;
 	if (call->attempts > 0) {
 		chosen = find_same(call, instances);
 		if (chosen != SIZE_MAX || call->next_left == 0)
@@ -183,6 +211,36 @@ static size_t choose(
 	if (chosen == SIZE_MAX && call->attempts > 0 && cycles(call))
 		chosen = find_least_recent(call, instances);
 	return chosen;
+}
+
+/* ---- what the budget is told ---- */
+
+static bool timed_out(const struct rea_report *report)
+{
+	return report->code_kind == REA_CODE_ERRNO && report->code == ETIMEDOUT;
+}
+
+/* Failures count if the policy would retry them, or if the reply forbids it: a callee that says so is asked too much (gRFC A6). */
+static enum rea_budget_result budget_result(const struct rea_call *call, const struct rea_report *report)
+{
+	bool counts = (report->flags & REA_REPORT_STOP) || (call->options.policy->retry_on & REA_OUTCOME_BIT(report->outcome));
+
+	if (report->outcome == REA_OUTCOME_OK)
+		return REA_BUDGET_SUCCESS;
+	if (report->outcome == REA_OUTCOME_CANCELLED || !counts)
+		return REA_BUDGET_NEUTRAL;
+	if (report->outcome == REA_OUTCOME_THROTTLED || report->outcome == REA_OUTCOME_PUSHBACK)
+		return REA_BUDGET_THROTTLING;
+	return timed_out(report) ? REA_BUDGET_TIMEOUT : REA_BUDGET_TRANSIENT;
+}
+
+/* Each attempt once, before anything is decided: failures of calls that may not be retried count too. */
+static void tell_budget(struct rea_call *call, enum rea_budget_result result)
+{
+	const struct rea_call_options *options = &call->options;
+
+	if (options->budget != NULL)
+		rea_budget_report(options->budget, options->budget_shard, result, &call->lease, call->now_ns);
 }
 
 /* ---- the rules ---- */
@@ -246,7 +304,8 @@ static enum rea_reason refuse_replay(const struct rea_report *report)
 /* Rule 8. */
 static enum rea_reason refuse_attempts(const struct rea_call *call, const struct rea_instances *instances)
 {
-	bool left = call->next_left > 0 || find_same(call, instances) != SIZE_MAX;
+	bool left =
+	    call->next_left > 0 || (!call->options.single_target && find_same(call, instances) != SIZE_MAX);
 
 	return left ? REA_REASON_NONE : REA_REASON_ATTEMPTS_EXHAUSTED;
 }
@@ -279,7 +338,7 @@ static enum rea_reason refuse_instances(const struct rea_call *call, const struc
 	const struct rea__candidates set = candidates(call, cycles(call));
 	enum rea_reason reason = REA_REASON_NO_UNTRIED_INSTANCE;
 
-	if (find_same(call, instances) != SIZE_MAX)
+	if (call->options.single_target || find_same(call, instances) != SIZE_MAX)
 		return REA_REASON_NONE;
 	for (size_t i = 0; i < instances->count; i++) {
 		struct rea_grant grant = rea_grant_combine(set.grant, instances->items[i].grant);
@@ -294,16 +353,15 @@ static enum rea_reason refuse_instances(const struct rea_call *call, const struc
 }
 
 /* Rule 12. Takes one retry from the budget, save in observe mode; if there is no slot for it after all, the end of the call gives it back. */
-static enum rea_reason take_retry(struct rea_call *call)
+static enum rea_reason take_retry(struct rea_call *call, const struct rea_report *report)
 {
+	enum rea_budget_result failure = budget_result(call, report);
 	struct rea_budget *budget = call->options.budget;
 	bool observe = call->options.policy->mode == REA_MODE_OBSERVE;
 
-	if (budget != NULL &&
-	    (observe ? rea_budget_available(budget, call->now_ns) == 0 : !rea_budget_withdraw(budget, call->now_ns)))
+	if (budget != NULL && !(observe ? rea_budget_permits(budget, failure, call->now_ns)
+					: rea_budget_withdraw(budget, failure, call->now_ns, &call->lease)))
 		return REA_REASON_BUDGET_EXHAUSTED;
-	if (budget != NULL && !observe)
-		call->withdrawn_ns = call->now_ns;
 	return call->options.limit != NULL && rea_retry_limit_full(call->options.limit) ? REA_REASON_OVERLOADED
 											: REA_REASON_NONE;
 }
@@ -323,11 +381,10 @@ static enum rea_reason refuse_retry(struct rea_call *call, const struct rea_repo
 	reason = refuse_wait(call, wait_ns);
 	if (reason == REA_REASON_NONE)
 		reason = refuse_instances(call, instances);
-	if (reason == REA_REASON_NONE && call->options.breaker != NULL &&
-	    !rea_breaker_permits(call->options.breaker, call->now_ns))
+	if (reason == REA_REASON_NONE && !breaker_permits(call))
 		reason = REA_REASON_BREAKER_OPEN;
 	if (reason == REA_REASON_NONE)
-		reason = take_retry(call);
+		reason = take_retry(call, report);
 	if (reason == REA_REASON_NONE)
 		*ret_wait_ns = wait_ns;
 	return reason;
@@ -335,30 +392,28 @@ static enum rea_reason refuse_retry(struct rea_call *call, const struct rea_repo
 
 /* ---- attempt, report, cancel ---- */
 
-static struct rea_decision describe(const struct rea_call *call, enum rea_step step, enum rea_verdict verdict)
+/* A decision is made where the caller wants it: copying one costs as much as making it. */
+static void describe(
+    const struct rea_call *call, enum rea_step step, enum rea_verdict verdict, struct rea_decision *ret_decision)
 {
-	return (struct rea_decision){
+	*ret_decision = (struct rea_decision){
 	    .step = step, .verdict = verdict, .attempt = call->attempts, .attempts_max = call->attempts_max, .grant = call->grant};
 }
 
-static struct rea_decision give_up(struct rea_call *call, enum rea_reason reason)
+static void give_up(struct rea_call *call, enum rea_reason reason, struct rea_decision *ret_decision)
 {
-	struct rea_decision decision = describe(call, REA_STEP_DONE, REA_VERDICT_GIVE_UP);
-
-	decision.reason = reason;
+	describe(call, REA_STEP_DONE, REA_VERDICT_GIVE_UP, ret_decision);
+	ret_decision->reason = reason;
 	/* A layer above must not begin anew what was already repeated, or what the protection of the callee refused. */
-	decision.stop = call->attempts > 1 || reason == REA_REASON_BUDGET_EXHAUSTED || reason == REA_REASON_OVERLOADED;
+	ret_decision->stop = call->attempts > 1 || reason == REA_REASON_BUDGET_EXHAUSTED || reason == REA_REASON_OVERLOADED;
 	enter(call, DONE);
-	return decision;
 }
 
-static struct rea_decision wait_on(const struct rea_call *call)
+static void wait_on(const struct rea_call *call, struct rea_decision *ret_decision)
 {
-	struct rea_decision decision = describe(call, REA_STEP_WAIT, REA_VERDICT_RETRY);
-
-	decision.wait_ns = rea_time_sub(call->wait_until_ns, call->now_ns);
-	decision.wait_until_ns = call->wait_until_ns;
-	return decision;
+	describe(call, REA_STEP_WAIT, REA_VERDICT_RETRY, ret_decision);
+	ret_decision->wait_ns = rea_time_sub(call->wait_until_ns, call->now_ns);
+	ret_decision->wait_until_ns = call->wait_until_ns;
 }
 
 /* Permit and slot for the coming attempt; without one, nothing is held. */
@@ -366,7 +421,7 @@ static enum rea_reason take_flight(struct rea_call *call)
 {
 	const struct rea_call_options *options = &call->options;
 
-	if (options->breaker != NULL && !rea_breaker_acquire(options->breaker, call->now_ns, &call->permit))
+	if (!breaker_acquire(call))
 		return REA_REASON_BREAKER_OPEN;
 	if (options->limit == NULL || call->attempts == 0)
 		return REA_REASON_NONE;
@@ -377,38 +432,57 @@ static enum rea_reason take_flight(struct rea_call *call)
 	return REA_REASON_OVERLOADED;
 }
 
+/* Moves that the policy has for the whole call. */
+static uint32_t moves_max(const struct rea_call *call)
+{
+	return call->options.single_target ? rea_policy_attempts(call->options.policy) - 1
+					   : call->options.policy->max_retry_next_instance;
+}
+
+static void remember(struct rea_call *call, const struct rea_instance_id *id)
+{
+	/* More attempts than are remembered there are only under `cycle`: the longest ago comes next and is forgotten first. */
+	if (call->tried_len == REA_ATTEMPTS_MAX)
+		memmove(call->tried, call->tried + 1, --call->tried_len * sizeof(call->tried[0]));
+	call->tried[call->tried_len++] = *id;
+}
+
 static void count_attempt(struct rea_call *call, const struct rea_instance_id *id)
 {
 	const struct rea_policy *policy = call->options.policy;
-	bool first = call->attempts == 0, same = !first && rea_instance_id_equal(id, &call->tried[call->attempts - 1]);
+	bool first = call->attempts == 0,
+	     same = call->tried_len > 0 && rea_instance_id_equal(id, &call->tried[call->tried_len - 1]);
 
 	if (first)
-		call->next_left = policy->max_retry_next_instance;
+		call->next_left = moves_max(call);
 	else if (!same)
 		call->next_left--;
 	if (same)
 		call->same_left--;
 	else
 		call->same_left = cycles(call) ? 0 : policy->max_retry_same_instance;
-	call->tried[call->attempts++] = *id;
+	call->attempts++;
+	if (!call->options.single_target)
+		remember(call, id);
 	if (first && call->options.budget != NULL)
 		rea_budget_deposit(call->options.budget, call->options.budget_shard, call->now_ns);
 }
 
-static struct rea_decision start(struct rea_call *call, const struct rea_instance *instance, size_t index)
+static void start(
+    struct rea_call *call, const struct rea_instances *instances, size_t index, struct rea_decision *ret_decision)
 {
-	struct rea_decision decision;
+	static const struct rea_instance single = {.weight = 1};
+	const struct rea_instance *instance = call->options.single_target ? &single : &instances->items[index];
 
 	count_attempt(call, &instance->id);
 	call->grant = rea_grant_combine(call->options.grant, instance->grant);
 	enter(call, FLYING);
-	decision = describe(call, REA_STEP_ATTEMPT, REA_VERDICT_RETRY);
-	decision.instance = index;
-	decision.attempt_deadline_ns =
+	describe(call, REA_STEP_ATTEMPT, REA_VERDICT_RETRY, ret_decision);
+	ret_decision->instance = index;
+	ret_decision->attempt_deadline_ns =
 	    call->options.deadline_open
 		? REA_NEVER
 		: rea_time_min(rea_time_add(call->now_ns, call->options.policy->attempt_timeout_ns), call->deadline_ns);
-	return decision;
 }
 
 /* Why there was no instance to choose. */
@@ -428,16 +502,19 @@ void rea_call_attempt(struct rea_call *call, const struct rea_instances *instanc
 	assert(call->state == READY || call->state == WAITING);
 	see_time(call, now_ns);
 	if (call->now_ns < call->wait_until_ns) {
-		*ret_decision = wait_on(call);
+		wait_on(call, ret_decision);
 		return;
 	}
 	if (call->now_ns >= call->deadline_ns) {
-		*ret_decision = give_up(call, REA_REASON_DEADLINE);
+		give_up(call, REA_REASON_DEADLINE, ret_decision);
 		return;
 	}
 	index = choose(call, instances, random, call->now_ns);
 	reason = index == SIZE_MAX ? no_choice(call, instances) : take_flight(call);
-	*ret_decision = reason == REA_REASON_NONE ? start(call, &instances->items[index], index) : give_up(call, reason);
+	if (reason == REA_REASON_NONE)
+		start(call, instances, index, ret_decision);
+	else
+		give_up(call, reason, ret_decision);
 }
 
 static enum rea_breaker_result breaker_result(enum rea_outcome outcome)
@@ -460,26 +537,24 @@ static enum rea_breaker_result breaker_result(enum rea_outcome outcome)
 	return REA_BREAKER_IGNORED;
 }
 
-static struct rea_decision succeed(struct rea_call *call)
+static void succeed(struct rea_call *call, struct rea_decision *ret_decision)
 {
 	enter(call, DONE);
-	return describe(call, REA_STEP_DONE, REA_VERDICT_SUCCESS);
+	describe(call, REA_STEP_DONE, REA_VERDICT_SUCCESS, ret_decision);
 }
 
-static struct rea_decision retry(struct rea_call *call, uint64_t wait_ns)
+static void retry(struct rea_call *call, uint64_t wait_ns, struct rea_decision *ret_decision)
 {
-	struct rea_decision decision;
-
 	if (call->options.policy->mode == REA_MODE_OBSERVE) {
-		decision = give_up(call, REA_REASON_NONE);
-		decision.would_retry = true;
-		decision.wait_ns = wait_ns;
-		return decision;
+		give_up(call, REA_REASON_NONE, ret_decision);
+		ret_decision->would_retry = true;
+		ret_decision->wait_ns = wait_ns;
+		return;
 	}
 	call->wait_until_ns = rea_time_add(call->now_ns, wait_ns);
 	/* The budget's retry was taken for this state. */
 	enter(call, WAITING);
-	return wait_on(call);
+	wait_on(call, ret_decision);
 }
 
 void rea_call_report(struct rea_call *call, const struct rea_report *report, const struct rea_instances *instances,
@@ -492,16 +567,21 @@ void rea_call_report(struct rea_call *call, const struct rea_report *report, con
 	assert(call->state == FLYING && report->outcome < REA_OUTCOME_COUNT);
 	see_time(call, now_ns);
 	give_flight_back(call, breaker_result(report->outcome), report->latency_ns);
+	tell_budget(call, budget_result(call, report));
 	if (report->outcome == REA_OUTCOME_OK) {
-		*ret_decision = succeed(call);
+		succeed(call, ret_decision);
 		return;
 	}
+	call->last_outcome = report->outcome;
 	call->permitted = permissions_for(call, report->outcome);
 	reason = refuse_repetition(call, report);
 	retryable = reason == REA_REASON_NONE;
 	if (retryable)
 		reason = refuse_retry(call, report, instances, random, &wait_ns);
-	*ret_decision = reason == REA_REASON_NONE ? retry(call, wait_ns) : give_up(call, reason);
+	if (reason == REA_REASON_NONE)
+		retry(call, wait_ns, ret_decision);
+	else
+		give_up(call, reason, ret_decision);
 	ret_decision->retryable = retryable;
 }
 
@@ -509,7 +589,75 @@ void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_decision
 {
 	see_time(call, now_ns);
 	give_flight_back(call, REA_BREAKER_IGNORED, 0);
-	*ret_decision = give_up(call, REA_REASON_CANCELLED);
+	if (call->state == FLYING)
+		tell_budget(call, REA_BUDGET_NEUTRAL);
+	give_up(call, REA_REASON_CANCELLED, ret_decision);
+}
+
+void rea_call_refuse(struct rea_call *call, enum rea_reason reason, uint64_t now_ns, struct rea_decision *ret_decision)
+{
+	assert(call->state == READY || call->state == WAITING);
+	see_time(call, now_ns);
+	give_up(call, reason, ret_decision);
+}
+
+/* ---- between two attempts ---- */
+
+void rea_call_pause(struct rea_call *call, struct rea_call_past *ret_past)
+{
+	assert(call->state == WAITING);
+	*ret_past = (struct rea_call_past){.attempts = call->attempts,
+	    .outcome = call->last_outcome,
+	    .wait_until_ns = call->wait_until_ns,
+	    .lease = call->lease,
+	    .tried = call->tried,
+	    .tried_len = call->tried_len};
+	call->lease.held = false;
+	enter(call, DONE);
+}
+
+/* Attempts that stayed on the instance of the one before; of those remembered. */
+static uint32_t count_repeats(const struct rea_call *call, bool last_only)
+{
+	uint32_t repeats = 0;
+
+	for (uint32_t i = call->tried_len; i > 1; i--) {
+		if (rea_instance_id_equal(&call->tried[i - 1], &call->tried[i - 2]))
+			repeats++;
+		else if (last_only)
+			break;
+	}
+	return repeats;
+}
+
+static void recall_attempts(struct rea_call *call, const struct rea_call_past *past)
+{
+	uint32_t same_max = cycles(call) ? 0 : call->options.policy->max_retry_same_instance, moves;
+
+	assert(past->attempts > 0 && past->tried_len <= past->attempts && past->tried_len <= REA_ATTEMPTS_MAX);
+	call->attempts = past->attempts;
+	/* The policy may have had more attempts when they were made. */
+	if (call->attempts_max < past->attempts)
+		call->attempts_max = past->attempts;
+	call->tried_len = (uint32_t)past->tried_len;
+	if (past->tried_len > 0)
+		memcpy(call->tried, past->tried, past->tried_len * sizeof(call->tried[0]));
+	moves = past->attempts - 1 - count_repeats(call, false);
+	call->next_left = (uint32_t)rea_time_sub(moves_max(call), moves);
+	call->same_left = call->tried_len == 0 ? 0 : (uint32_t)rea_time_sub(same_max, count_repeats(call, true));
+}
+
+void rea_call_resume(struct rea_call *call, const struct rea_call_options *options, const struct rea_call_past *past,
+    uint64_t now_ns)
+{
+	rea_call_begin(call, options, now_ns);
+	call->deadline_ns = options->deadline_ns;
+	recall_attempts(call, past);
+	call->permitted = permissions_for(call, past->outcome);
+	call->last_outcome = past->outcome;
+	call->wait_until_ns = past->wait_until_ns;
+	call->lease = past->lease;
+	enter(call, past->flying ? FLYING : WAITING);
 }
 
 uint64_t rea_call_deadline(const struct rea_call *call)

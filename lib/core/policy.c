@@ -54,6 +54,20 @@ void rea_policy_defaults(struct rea_policy *policy)
 	*policy = (struct rea_policy)POLICY_DEFAULTS;
 }
 
+void rea_policy_task_defaults(struct rea_policy *policy)
+{
+	rea_policy_defaults(policy);
+	policy->enabled = true;
+	policy->max_retry_next_instance = 2;
+	policy->min_backoff_ns = MS(200);
+	policy->max_backoff_ns = MS(10000);
+	policy->backoff_multiplier = 1.5;
+	policy->deadline_ns = MS(24 * 3600 * 1000);
+	policy->retry_on = REA_OUTCOME_BIT(REA_OUTCOME_NEVER_SENT) | REA_OUTCOME_BIT(REA_OUTCOME_UNAVAILABLE) |
+			   REA_OUTCOME_BIT(REA_OUTCOME_AMBIGUOUS);
+	policy->when_all_tried = REA_ALL_TRIED_CYCLE;
+}
+
 static const struct rea_policy_layer conservative = {.set = ALL_KEYS & ~KEY_BIT(ENABLED), .values = POLICY_DEFAULTS};
 
 static const struct rea_policy_layer adaptive = {
@@ -176,8 +190,16 @@ static double to_ms(uint64_t ns)
 	return (double)ns / (double)REA_NS_PER_MS;
 }
 
-static int check_numbers(const struct rea_policy *p, struct rea_error_info *info)
+/* What is not the same for a call and a task. */
+struct limits {
+	uint32_t attempts_max;
+	uint64_t deadline_ns_max;
+};
+
+static int check_numbers(const struct rea_policy *p, const struct limits *limits, struct rea_error_info *info)
 {
+	bool many = rea_policy_attempts(p) > REA_ATTEMPTS_MAX;
+	uint64_t backoff_min_ns = many ? rea_time_max(p->backoff_floor_ns, REA_TASK_MANY_BACKOFF_NS_MIN) : p->backoff_floor_ns;
 	double floor_ms =
 	    to_ms(p->jitter_kind == REA_JITTER_FULL ? REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE : REA_POLICY_BACKOFF_NS_MIN);
 	const struct rea__bound bounds[] = {
@@ -185,16 +207,16 @@ static int check_numbers(const struct rea_policy *p, struct rea_error_info *info
 		p->when_all_tried == REA_ALL_TRIED_CYCLE
 		    ? "the number of attempts, 1 + max-retry-next-instance,"
 		    : "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance),",
-		rea_policy_attempts(p), 1, REA_ATTEMPTS_MAX, false, NULL},
+		rea_policy_attempts(p), 1, limits->attempts_max, false, NULL},
 	    {KEY(JITTER_KIND), "the floor of the backoff in ms", to_ms(p->backoff_floor_ns), floor_ms, DBL_MAX,
 		false, NULL},
-	    {KEY(MIN_BACKOFF), "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(p->backoff_floor_ns), DBL_MAX,
-		false, "the smallest backoff of the profile"},
+	    {KEY(MIN_BACKOFF), "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(backoff_min_ns), DBL_MAX,
+		false, many ? "with more than 10 attempts" : "the smallest backoff of the profile"},
 	    {KEY(MAX_BACKOFF), "max-backoff-ms", to_ms(p->max_backoff_ns), to_ms(p->min_backoff_ns), DBL_MAX,
 		false, "min-backoff-ms"},
 	    {KEY(BACKOFF_MULTIPLIER), "backoff-multiplier", p->backoff_multiplier, 1, DBL_MAX, false, NULL},
 	    {KEY(JITTER), "jitter", p->jitter, 0, 1, true, NULL},
-	    {KEY(DEADLINE), "deadline-ms", to_ms(p->deadline_ns), 0, to_ms(REA_POLICY_DEADLINE_NS_MAX), true, NULL},
+	    {KEY(DEADLINE), "deadline-ms", to_ms(p->deadline_ns), 0, to_ms(limits->deadline_ns_max), true, NULL},
 	    {KEY(ATTEMPT_TIMEOUT), "attempt-timeout-ms", to_ms(p->attempt_timeout_ns), 0, to_ms(p->deadline_ns),
 		true, "deadline-ms"},
 	    {KEY(REPLAY_LIMIT), "replay-limit-bytes", p->replay_limit_bytes, 0, REA_POLICY_REPLAY_BYTES_MAX, false, NULL},
@@ -258,22 +280,22 @@ int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct re
 	return REA_ERR_INVALID;
 }
 
-static int check_breaker(const struct rea_breaker_policy *b, struct rea_error_info *info)
+int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct rea_error_info *ret_info)
 {
 	const char *key = KEY(BREAKER);
-	bool timed = b->window_type == REA_BREAKER_TIME_BASED;
+	bool timed = policy->window_type == REA_BREAKER_TIME_BASED;
 	const struct rea__bound bounds[] = {
-	    {key, "the breaker's failure rate threshold", b->failure_rate_threshold, 0, 100, true, NULL},
-	    {key, "the breaker's slow call rate threshold", b->slow_call_rate_threshold, 0, 100, true, NULL},
-	    {key, "the breaker's slow call duration in ms", to_ms(b->slow_call_duration_ns), 0, DBL_MAX, true, NULL},
-	    {key, timed ? "the breaker's window in seconds" : "the breaker's window in calls", b->window_size, 1,
+	    {key, "the breaker's failure rate threshold", policy->failure_rate_threshold, 0, 100, true, NULL},
+	    {key, "the breaker's slow call rate threshold", policy->slow_call_rate_threshold, 0, 100, true, NULL},
+	    {key, "the breaker's slow call duration in ms", to_ms(policy->slow_call_duration_ns), 0, DBL_MAX, true, NULL},
+	    {key, timed ? "the breaker's window in seconds" : "the breaker's window in calls", policy->window_size, 1,
 		timed ? 3600 : 10000, false, NULL},
-	    {key, "the breaker's minimum number of calls", b->minimum_calls, 1, DBL_MAX, false, NULL},
-	    {key, "the breaker's wait in the open state in ms", to_ms(b->wait_in_open_ns), 0, DBL_MAX, true, NULL},
-	    {key, "the breaker's permitted calls in the half-open state", b->permitted_in_half_open, 1, 1000, false, NULL},
+	    {key, "the breaker's minimum number of calls", policy->minimum_calls, 1, DBL_MAX, false, NULL},
+	    {key, "the breaker's wait in the open state in ms", to_ms(policy->wait_in_open_ns), 0, DBL_MAX, true, NULL},
+	    {key, "the breaker's permitted calls in the half-open state", policy->permitted_in_half_open, 1, 1000, false, NULL},
 	};
 
-	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), ret_info);
 }
 
 static int check_retry_on(uint32_t retry_on, struct rea_error_info *info)
@@ -329,9 +351,9 @@ static int check_classify(const struct rea_policy *policy, struct rea_error_info
 	return 0;
 }
 
-int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *ret_info)
+static int validate(const struct rea_policy *policy, const struct limits *limits, struct rea_error_info *ret_info)
 {
-	int error = check_numbers(policy, ret_info);
+	int error = check_numbers(policy, limits, ret_info);
 
 	if (error == 0)
 		error = check_retry_on(policy->retry_on, ret_info);
@@ -340,6 +362,24 @@ int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *
 	if (error == 0)
 		error = rea_budget_policy_validate(&policy->budget, ret_info);
 	if (error == 0)
-		error = check_breaker(&policy->breaker, ret_info);
+		error = rea_breaker_policy_validate(&policy->breaker, ret_info);
 	return error;
+}
+
+int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *ret_info)
+{
+	static const struct limits limits = {REA_ATTEMPTS_MAX, REA_POLICY_DEADLINE_NS_MAX};
+
+	return validate(policy, &limits, ret_info);
+}
+
+int rea_policy_validate_task(
+    const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info)
+{
+	struct limits limits = {attempts_max, REA_TASK_DEADLINE_NS_MAX};
+
+	/* Each attempt at an instance that was not tried yet: so many are remembered. */
+	if (policy->when_all_tried == REA_ALL_TRIED_STOP && attempts_max > REA_ATTEMPTS_MAX)
+		limits.attempts_max = REA_ATTEMPTS_MAX;
+	return validate(policy, &limits, ret_info);
 }

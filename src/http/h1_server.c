@@ -4,22 +4,20 @@
  *     HEAD ──▶ BODY ──▶ WAIT ──▶ TUNNEL          HEAD   ▶ BODY, WAIT   open_exchange: with a body, without
  *      ▲ └───────────────▲ │       │             BODY   ▶ WAIT         receive_body: the request has arrived
  *      │        │ │        │       │             BODY, WAIT ▶ HEAD     end_exchange: another may come
- *      └────────┴─│────────┘       │             BODY   ▶ DRAIN        end_exchange: before its request had arrived
- *                 ▼                ▼             WAIT   ▶ TUNNEL       server_respond: upgraded
- *               DRAIN ──────────▶ CLOSED         all    ▶ CLOSED       close_session
+ *      └────────┴──────────┘       ▼             WAIT   ▶ TUNNEL       server_respond: upgraded
+ *                               CLOSED           all    ▶ CLOSED       close_session
  *
  * HEAD    no exchange is open; part of a head may have arrived.
  * BODY    the exchange is open, its request's body is arriving.
  * WAIT    the exchange is open, its request has arrived; more bytes are held, for they may be the next request or,
  *         after an upgrade, the tunnel's.
  * TUNNEL  the exchange is open; bytes pass as they are.
- * DRAIN   the exchange is over, but its client was still sending: its bytes are dropped, a while, lest a reset destroy
- *         the answer on its way.
  * CLOSED  want_close is set, input is dropped. Reached from every state: the end of input, a malformed message, the
- *         last exchange.
+ *         last exchange, an answer before its request had arrived.
  *
  * The head lies in memory of the session until the next head begins. What is left of a receive when work cannot go on
- * is held, and reading_paused says so.
+ * is held. reading_paused says so at once under back-pressure; of pipelined requests some are taken in first, for only
+ * who reads sees the client leave.
  */
 #include "http/h1.h"
 
@@ -27,12 +25,12 @@
 
 #include <assert.h>
 
-#define DRAIN_MAX 65536u /* bytes dropped behind an early answer */
-#define ANSWER_MAX 512u  /* an answer of the session's own: half for the head, half for the body */
-#define HEAD_KEEP 4096u  /* memory kept between exchanges */
-#define HELD_KEEP 65536u
+#define ANSWER_MAX 512u /* an answer of the session's own: half for the head, half for the body */
+#define HEAD_KEEP 4096u /* memory kept between exchanges */
+#define HELD_KEEP 4096u
+#define HELD_MAX 16384u /* pipelined bytes that are taken in before reading stops */
 
-enum state { HEAD, BODY, WAIT, TUNNEL, DRAIN, CLOSED };
+enum state { HEAD, BODY, WAIT, TUNNEL, CLOSED };
 
 struct h1_server {
 	struct http_server base;
@@ -47,7 +45,6 @@ struct h1_server {
 	bool continue_due; /* the client waits for 100 Continue */
 	bool blank_seen;   /* the one empty line that may come before a request line */
 	bool shutting_down;
-	uint32_t drain_left;
 	struct h1_section head;
 	struct h1_fields fields;
 	struct http_request request;
@@ -76,6 +73,13 @@ static bool request_received(const struct h1_server *s)
 	return s->state == WAIT || s->state == TUNNEL || h1_body_ended(&s->body);
 }
 
+static bool must_pause(const struct h1_server *s)
+{
+	size_t held = rea_buffer_length(&s->held);
+
+	return held >= HELD_MAX || (held > 0 && s->paused);
+}
+
 static void assert_valid(const struct h1_server *s)
 {
 	assert(s->base.want_close == (s->state == CLOSED));
@@ -86,8 +90,8 @@ static void assert_valid(const struct h1_server *s)
 	assert(!s->continue_due || (s->state == BODY && !s->responded));
 	assert(s->state != TUNNEL || s->responded);
 	assert(s->state != WAIT || h1_body_ended(&s->body));
-	assert(s->working || s->base.reading_paused == (rea_buffer_length(&s->held) > 0));
-	assert(s->working || !s->base.reading_paused || s->base.work_pending ||
+	assert(s->working || s->base.reading_paused == must_pause(s));
+	assert(s->working || rea_buffer_length(&s->held) == 0 || s->base.work_pending ||
 	       (is_open(s) && (s->paused || s->state == WAIT)));
 }
 
@@ -104,15 +108,11 @@ static void set_state(struct h1_server *s, enum state state)
 	case TUNNEL:
 		assert(s->state == WAIT);
 		break;
-	case DRAIN:
-		assert(s->state == BODY);
-		s->drain_left = DRAIN_MAX;
-		break;
 	case CLOSED:
 		s->base.want_close = true;
 		break;
 	}
-	if (state == HEAD || state == DRAIN || state == CLOSED) {
+	if (state == HEAD || state == CLOSED) {
 		s->paused = false;
 		s->responded = false;
 	}
@@ -174,7 +174,7 @@ static void refuse(struct h1_server *s, enum http_error error)
 
 	if (was_open && s->responded)
 		s->base.want_reset = end_is_close(s);
-	else if (s->state != DRAIN && http_error_status(error) != 0)
+	else if (http_error_status(error) != 0)
 		answer_problem(s, http_error_status(error), http_error_text(error));
 	s->base.error = error;
 	close_session(s);
@@ -262,28 +262,12 @@ static void receive_tunnel(struct h1_server *s, struct rea_slice *in)
 	s->events->on_body(&s->stream, all.data, all.length);
 }
 
-static void drain(struct h1_server *s, struct rea_slice *in)
-{
-	size_t before = in->length;
-	struct rea_slice piece;
-	enum http_error error;
-	enum h1_event event = h1_body_next(&s->body, s->limits, in, &piece, &error);
-	size_t used = before - in->length;
-
-	if (event == H1_END || event == H1_BAD || used >= s->drain_left)
-		close_session(s);
-	else
-		s->drain_left -= (uint32_t)used;
-}
-
 /* Whether *in, or what is known without more bytes, can be worked on. */
 static bool can_work(const struct h1_server *s, const struct rea_slice *in)
 {
 	switch (s->state) {
 	case HEAD:
 		return in->length > 0;
-	case DRAIN:
-		return h1_body_ended(&s->body) || in->length > 0;
 	case BODY:
 		return h1_body_ended(&s->body) || (in->length > 0 && !s->paused);
 	case WAIT:
@@ -310,9 +294,6 @@ static void work(struct h1_server *s, struct rea_slice *in)
 		case TUNNEL:
 			receive_tunnel(s, in);
 			break;
-		case DRAIN:
-			drain(s, in);
-			break;
 		case WAIT:
 		case CLOSED:
 			break;
@@ -338,7 +319,7 @@ static int settle(struct h1_server *s)
 	if (s->state == CLOSED)
 		rea_buffer_clear(&s->held);
 	rea_buffer_trim(&s->held, HELD_KEEP);
-	s->base.reading_paused = rea_buffer_length(&s->held) > 0;
+	s->base.reading_paused = must_pause(s);
 	assert_valid(s);
 	if (s->base.error == HTTP_ERROR_NONE)
 		return 0;
@@ -516,14 +497,10 @@ static void next_exchange(struct h1_server *s)
 
 static void end_exchange(struct h1_server *s)
 {
-	if (request_received(s) && s->persistent && !s->shutting_down) {
+	if (request_received(s) && s->persistent && !s->shutting_down)
 		next_exchange(s);
-	} else if (request_received(s) || end_is_close(s)) {
+	else
 		close_session(s);
-	} else {
-		set_state(s, DRAIN);
-		note_pending(s);
-	}
 }
 
 static int server_finish(struct http_server_stream *stream, const struct http_field *trailers, size_t trailers_len)
@@ -549,8 +526,7 @@ static void server_shutdown(struct http_server *server)
 	struct h1_server *s = of_server(server);
 
 	s->shutting_down = true;
-	if (s->state == DRAIN ||
-	    (s->state == HEAD && rea_buffer_length(&s->head.bytes) == 0 && rea_buffer_length(&s->held) == 0))
+	if (s->state == HEAD && rea_buffer_length(&s->head.bytes) == 0 && rea_buffer_length(&s->held) == 0)
 		close_session(s);
 }
 

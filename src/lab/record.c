@@ -72,7 +72,8 @@ static void add_fields(struct rea_buffer *line, const char *key, const struct ht
 /* Equal on all attempts of a call: without what is new on each, and without what belongs to the connection. */
 static bool is_end_to_end(const struct http_field *field)
 {
-	return !field->hop_by_hop && field->id != HTTP_FIELD_HOST && field->id != HTTP_FIELD_REA_ATTEMPT && field->id != HTTP_FIELD_REA_DEADLINE_MS;
+	return !field->hop_by_hop && field->id != HTTP_FIELD_HOST && field->id != HTTP_FIELD_REA_ATTEMPT &&
+	       field->id != HTTP_FIELD_REA_DEADLINE_MS;
 }
 
 static void add_headers_digest(struct rea_buffer *line, const struct http_request *request)

@@ -8,17 +8,17 @@
 #include <stdio.h>
 
 struct lab_record {
-	uint64_t t_ns;        /* the request's head was here */
-	uint64_t end_ns;      /* and its end, or when it was given up */
+	uint64_t t_ns;   /* the request's head was here */
+	uint64_t end_ns; /* and its end, or when it was given up */
 	const char *instance;
-	uint64_t connection;  /* unique in the process */
-	uint32_t n;           /* of the connection's requests; 1-based */
+	uint64_t connection; /* unique in the process */
+	uint32_t n;          /* of the connection's requests; 1-based */
 	const struct http_request *request;
 	const struct http_field *trailers;
 	size_t trailers_len;
 	uint64_t body_bytes;
-	EVP_MD_CTX *body;     /* SHA-256 of the body so far; used up by writing */
-	bool complete;        /* the whole body was received */
+	EVP_MD_CTX *body; /* SHA-256 of the body so far; used up by writing */
+	bool complete;    /* the whole body was received */
 	struct rea_slice action;
 };
 

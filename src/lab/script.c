@@ -8,12 +8,12 @@
 struct reader {
 	struct lab_script *script;
 	const char *name;
-	const char *at;         /* next byte */
-	const char *end;        /* of the text */
+	const char *at;  /* next byte */
+	const char *end; /* of the text */
 	const char *line_start;
 	const char *word_start; /* of the word read last */
 	uint32_t line;
-	bool rule_is_default;   /* the rule in work was made by steps that stand before any `on` */
+	bool rule_is_default;        /* the rule in work was made by steps that stand before any `on` */
 	struct rea_error_info *info; /* never NULL */
 };
 
@@ -147,39 +147,42 @@ static bool parse_with_unit(struct rea_slice word, const struct unit *units, uin
 static int read_time(struct reader *reader, uint64_t *ret_ns)
 {
 	static const struct unit units[] = {{"us", REA_NS_PER_US}, {"ms", REA_NS_PER_MS}, {"s", REA_NS_PER_S}, {NULL, 0}};
-	struct rea_slice word;
+	struct rea_slice word = {0};
 	int error = read_word(reader, "a time such as 200ms or 2s", &word);
 
 	if (error != 0)
 		return error;
 	if (!parse_with_unit(word, units, ret_ns))
-		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no time: write 500us, 200ms or 2s", (int)word.length, word.data);
+		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no time: write 500us, 200ms or 2s", (int)word.length,
+		    word.data);
 	return 0;
 }
 
 static int read_size(struct reader *reader, uint64_t *ret_bytes)
 {
 	static const struct unit units[] = {{"", 1}, {"k", 1024}, {"m", 1024 * 1024}, {"g", 1024 * 1024 * 1024}, {NULL, 0}};
-	struct rea_slice word;
+	struct rea_slice word = {0};
 	int error = read_word(reader, "a number of bytes such as 5 or 64k", &word);
 
 	if (error != 0)
 		return error;
 	if (!parse_with_unit(word, units, ret_bytes))
-		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no number of bytes: write 5, 64k, 1m or 1g", (int)word.length, word.data);
+		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no number of bytes: write 5, 64k, 1m or 1g",
+		    (int)word.length, word.data);
 	return 0;
 }
 
 static int read_status(struct reader *reader, uint16_t min, uint16_t max, uint16_t *ret_status)
 {
-	struct rea_slice word;
+	struct rea_slice word = {0};
 	uint64_t value;
 	int error = read_word(reader, "a status", &word);
 
 	if (error != 0)
 		return error;
 	if (!rea_slice_to_u64(word, &value) || value < min || value > max)
-		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no status from %u to %u", (int)word.length, word.data, min, max);
+		return fail(reader, REA_ERR_INVALID, "\"%.*s\" is no status from %u to %u", (int)word.length, word.data,
+		    min, max);
 	*ret_status = (uint16_t)value;
 	return 0;
 }
@@ -229,7 +232,7 @@ static int read_end(struct reader *reader, struct lab_step *step, enum lab_end e
 
 static int read_drip(struct reader *reader, struct lab_step *step)
 {
-	struct rea_slice word;
+	struct rea_slice word = {0};
 	int error = read_size(reader, &step->drip_bytes);
 
 	if (error == 0 && step->drip_bytes == 0)
@@ -321,7 +324,8 @@ static bool parse_chance(struct rea_slice word, uint32_t *ret_ppm)
 		digits = true;
 		if (point)
 			scale /= 10;
-		ppm = point ? ppm + (uint64_t)(word.data[i] - '0') * scale : ppm * 10 + (uint64_t)(word.data[i] - '0') * scale;
+		ppm = point ? ppm + (uint64_t)(word.data[i] - '0') * scale
+			    : ppm * 10 + (uint64_t)(word.data[i] - '0') * scale;
 	}
 	*ret_ppm = (uint32_t)ppm;
 	return digits && ppm > 0 && ppm <= LAB_PPM;
@@ -332,7 +336,8 @@ static bool parse_times(struct rea_slice word, uint32_t *ret_times)
 {
 	uint64_t times;
 
-	if (word.length < 2 || word.data[word.length - 1] != 'x' || !rea_slice_to_u64(rea_slice_make(word.data, word.length - 1), &times))
+	if (word.length < 2 || word.data[word.length - 1] != 'x' ||
+	    !rea_slice_to_u64(rea_slice_make(word.data, word.length - 1), &times))
 		return false;
 	*ret_times = (uint32_t)times;
 	return times > 0 && times <= UINT32_MAX;
@@ -413,7 +418,7 @@ static int read_step(struct reader *reader, struct rea_slice word)
 
 static int read_rule(struct reader *reader)
 {
-	struct rea_slice method, prefix;
+	struct rea_slice method = {0}, prefix = {0};
 	int error;
 
 	if (reader->rule_is_default)
@@ -444,7 +449,7 @@ static int read_loop(struct reader *reader)
 
 static int read_line(struct reader *reader)
 {
-	struct rea_slice word;
+	struct rea_slice word = {0};
 	int error = read_word(reader, "a word", &word);
 
 	if (error != 0)
@@ -483,11 +488,17 @@ static int read_lines(struct reader *reader)
 	return error;
 }
 
-int lab_script_parse(const char *name, const char *text, size_t length, struct lab_script *ret_script, struct rea_error_info *ret_info)
+int lab_script_parse(
+    const char *name, const char *text, size_t length, struct lab_script *ret_script, struct rea_error_info *ret_info)
 {
 	struct rea_error_info unused;
 	struct lab_script script = {0};
-	struct reader reader = {.script = &script, .name = name, .line_start = text, .word_start = text, .line = 1, .info = ret_info ? ret_info : &unused};
+	struct reader reader = {.script = &script,
+	    .name = name,
+	    .line_start = text,
+	    .word_start = text,
+	    .line = 1,
+	    .info = ret_info ? ret_info : &unused};
 	int error;
 
 	if (length > LAB_BYTES_MAX)
@@ -526,7 +537,7 @@ static bool rule_matches(const struct lab_rule *rule, struct rea_slice method, s
 	if (!slice_is(rule->method, "*") && !rea_slice_equal(rule->method, method))
 		return false;
 	return slice_is(rule->prefix, "*") ||
-	    (path.length >= rule->prefix.length && memcmp(path.data, rule->prefix.data, rule->prefix.length) == 0);
+	       (path.length >= rule->prefix.length && memcmp(path.data, rule->prefix.data, rule->prefix.length) == 0);
 }
 
 /* One draw for all chances of the rule, so that each takes exactly its share. */
@@ -573,7 +584,8 @@ static const struct lab_step *step_in_turn(struct lab_rule *rule)
 	return &rule->steps[at];
 }
 
-const struct lab_step *lab_script_next(struct lab_script *script, struct rea_slice method, struct rea_slice path, struct rea_random *random)
+const struct lab_step *lab_script_next(
+    struct lab_script *script, struct rea_slice method, struct rea_slice path, struct rea_random *random)
 {
 	static const struct lab_step echo = {
 	    .text = {"echo", 4}, .times = 1, .status = 200, .echo = true, .reset_after = UINT64_MAX};

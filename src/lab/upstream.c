@@ -14,6 +14,7 @@
 #include "lab/upstream.h"
 
 #include "base/container.h"
+#include "base/container.h"
 #include "lab/record.h"
 #include "loop/stream.h"
 
@@ -26,7 +27,17 @@
 #define PATTERN 251 /* byte i of `body-bytes` is i modulo this */
 #define PIECE_BYTES ((size_t)PATTERN * 128)
 
-enum phase { PHASE_IDLE, PHASE_RECEIVING, PHASE_WAITING, PHASE_REPLYING, PHASE_HANGING, PHASE_FLOODING, PHASE_TUNNEL, PHASE_ENDING, PHASE_LINGERING };
+enum phase {
+	PHASE_IDLE,
+	PHASE_RECEIVING,
+	PHASE_WAITING,
+	PHASE_REPLYING,
+	PHASE_HANGING,
+	PHASE_FLOODING,
+	PHASE_TUNNEL,
+	PHASE_ENDING,
+	PHASE_LINGERING
+};
 
 struct instance {
 	struct instance *next;
@@ -57,20 +68,21 @@ struct conn {
 	struct wheel_timer timer;
 	uv_shutdown_t shutdown;
 	enum phase phase;
-	bool reset_when_sent;  /* how ENDING ends */
+	bool reset_when_sent; /* how ENDING ends */
 	/* the exchange */
 	struct http_server_stream *exchange;
 	const struct lab_step *step;
 	struct lab_record record;
 	bool recorded;
-	bool body_held;        /* the session keeps the body back */
+	bool body_held;         /* the session keeps the body back */
 	struct rea_buffer kept; /* of a body that is to be echoed */
-	bool has_body;         /* the reply: one without a body cannot be cut in it */
-	uint64_t reply_bytes;  /* of the reply's body that are to be sent */
+	bool has_body;          /* the reply: one without a body cannot be cut in it */
+	uint64_t reply_bytes;   /* of the reply's body that are to be sent */
 	uint64_t replied;
 };
 
-static const struct http_limits limits = {.head_bytes = 1024 * 1024, .fields = 1000, .chunk_ext_bytes = 256, .trailer_bytes = 8192};
+static const struct http_limits limits = {
+    .head_bytes = 1024 * 1024, .fields = 1000, .chunk_ext_bytes = 256, .trailer_bytes = 8192};
 
 static struct conn *conn_of(struct stream *stream)
 {
@@ -205,7 +217,8 @@ static size_t next_piece(const struct conn *conn, const char **ret_data)
 
 	if (piece > PIECE_BYTES)
 		piece = PIECE_BYTES;
-	*ret_data = step->body.length > 0 ? step->body.data + conn->replied : conn->instance->bed->pattern + conn->replied % PATTERN;
+	*ret_data = step->body.length > 0 ? step->body.data + conn->replied
+					  : conn->instance->bed->pattern + conn->replied % PATTERN;
 	return (size_t)(left < piece ? left : piece);
 }
 
@@ -247,14 +260,20 @@ static bool send_head(struct conn *conn, uint16_t status, uint64_t length, bool 
 {
 	const struct lab_step *step = conn->step;
 	struct http_field fields[LAB_FIELDS_MAX + 2];
-	struct http_response_head head = {.status = status, .fields = fields, .fields_len = step->fields_len, .body_length = length,
-	    .has_body = has_body, .close = step->close_after, .upgraded = upgraded};
+	struct http_response_head head = {.status = status,
+	    .fields = fields,
+	    .fields_len = step->fields_len,
+	    .body_length = length,
+	    .has_body = has_body,
+	    .close = step->close_after,
+	    .upgraded = upgraded};
 
 	memcpy(fields, step->fields, step->fields_len * sizeof(*fields));
-	fields[head.fields_len++] = (struct http_field){.name = REA_SLICE_LIT("x-upstream"), .value = rea_slice_of(conn->instance->name)};
+	fields[head.fields_len++] =
+	    (struct http_field){.name = REA_SLICE_LIT("x-upstream"), .value = rea_slice_of(conn->instance->name)};
 	if (upgraded && status == 101)
-		fields[head.fields_len++] =
-		    (struct http_field){.name = REA_SLICE_LIT("upgrade"), .value = REA_SLICE_LIT("echo"), .id = HTTP_FIELD_UPGRADE};
+		fields[head.fields_len++] = (struct http_field){
+		    .name = REA_SLICE_LIT("upgrade"), .value = REA_SLICE_LIT("echo"), .id = HTTP_FIELD_UPGRADE};
 	if (http_server_respond(conn->exchange, &head) == 0)
 		return true;
 	end_when_sent(conn, true);
@@ -277,7 +296,8 @@ static void begin_reply(struct conn *conn)
 	const struct lab_step *step = conn->step;
 	const struct http_request *request = conn->record.request;
 	bool has_body = request->method_id != HTTP_HEAD && step->status != 204 && step->status != 304;
-	uint64_t body = step->body.length > 0 ? step->body.length : step->body_bytes, length = step->echo ? request->body_length : body;
+	uint64_t body = step->body.length > 0 ? step->body.length : step->body_bytes,
+		 length = step->echo ? request->body_length : body;
 
 	conn->phase = PHASE_REPLYING;
 	conn->has_body = has_body;
@@ -612,7 +632,8 @@ static void on_refusal_over(struct wheel_timer *timer, uint64_t now_ns)
 
 	(void)now_ns;
 	if (error != 0)
-		fprintf(stderr, "rea upstream: %s: cannot listen on %s: %s\n", instance->name, instance->address, uv_strerror(error));
+		fprintf(stderr, "rea upstream: %s: cannot listen on %s: %s\n", instance->name, instance->address,
+		    uv_strerror(error));
 }
 
 static int bind_instance(struct instance *instance, const char *address)
@@ -635,7 +656,8 @@ static int bind_instance(struct instance *instance, const char *address)
 	return 0;
 }
 
-int lab_bed_add(struct lab_bed *bed, const char *name, const char *address, struct lab_script *script, struct rea_error_info *ret_info)
+int lab_bed_add(struct lab_bed *bed, const char *name, const char *address, struct lab_script *script,
+    struct rea_error_info *ret_info)
 {
 	struct instance *instance = calloc(1, sizeof(*instance));
 	int error;

@@ -21,6 +21,7 @@
 #define BACKLOG 4096
 /* How long a peer may take to read our last words, and to stop talking. */
 #define LINGER_NS (2 * REA_NS_PER_S)
+#define LINGER_NS_MAX (10 * REA_NS_PER_S)
 
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BUSY, PHASE_LINGER };
 
@@ -32,6 +33,8 @@ struct loop_http_conn {
 	struct wheel_timer timer;
 	enum phase phase;
 	uv_shutdown_t shutdown;
+	uint64_t linger_end_ns;
+	bool too_slow; /* it has had its time: no patience at the end either */
 	char peer[LOOP_ADDRESS_MAX];
 };
 
@@ -112,6 +115,7 @@ static void linger(struct loop_http_conn *conn)
 	if (conn->phase == PHASE_LINGER || conn->stream.closing)
 		return;
 	set_phase(conn, PHASE_LINGER);
+	conn->linger_end_ns = rea_time_add(loop_now(conn->stream.loop), conn->too_slow ? LINGER_NS : LINGER_NS_MAX);
 	conn->shutdown.data = conn;
 	if (uv_shutdown(&conn->shutdown, (uv_stream_t *)&conn->stream.tcp, on_shutdown) != 0 ||
 	    stream_read_start(&conn->stream) != 0)
@@ -155,12 +159,22 @@ static void settle(struct loop_http_conn *conn)
 		set_phase(conn, PHASE_BUSY);
 }
 
+/* A peer in the middle of sending may look for our answer only when it is through. */
+static void linger_on(struct loop_http_conn *conn)
+{
+	struct loop *loop = conn->stream.loop;
+
+	loop_timer_start(loop, &conn->timer, rea_time_min(conn->linger_end_ns, rea_time_add(loop_now(loop), LINGER_NS)));
+}
+
 static void on_read(struct stream *stream, const char *data, size_t length)
 {
 	struct loop_http_conn *conn = conn_of(stream);
 
-	if (conn->phase == PHASE_LINGER)
+	if (conn->phase == PHASE_LINGER) {
+		linger_on(conn);
 		return;
+	}
 	/* What it refuses it answers, and then wants to be closed. */
 	http_server_receive(conn->session, data, length);
 	settle(conn);
@@ -226,6 +240,7 @@ static void on_timeout(struct wheel_timer *timer, uint64_t now_ns)
 
 	(void)now_ns;
 	if (conn->phase == PHASE_HEAD) {
+		conn->too_slow = true;
 		http_server_timeout(conn->session);
 		settle(conn);
 	} else {

@@ -219,14 +219,15 @@ class Connection:
     def send(self, data):
         self.socket.sendall(data)
 
-    def _fill(self):
+    def fill(self):
+        """Read what there is, waiting for something; False at the peer's end."""
         data = self.socket.recv(262144)
         self.buffer += data
         return bool(data)
 
     def _line(self):
         while b"\r\n" not in self.buffer:
-            if not self._fill():
+            if not self.fill():
                 raise Closed(self.buffer)
         line, self.buffer = self.buffer.split(b"\r\n", 1)
         return line.decode("latin-1")
@@ -243,7 +244,7 @@ class Connection:
     def _exactly(self, size, sink):
         left = size
         while left:
-            if not self.buffer and not self._fill():
+            if not self.buffer and not self.fill():
                 raise Closed(b"in the middle of a body")
             sink(self.buffer[:left])
             taken = min(left, len(self.buffer))
@@ -267,7 +268,7 @@ class Connection:
         elif reply.field("content-length") is not None:
             self._exactly(int(reply.field("content-length")), sink)
         else:
-            while self.buffer or self._fill():
+            while self.buffer or self.fill():
                 sink(self.buffer)
                 self.buffer = b""
 
@@ -298,7 +299,7 @@ class Connection:
     def at_end(self):
         """Has the peer closed, with nothing more said?"""
         try:
-            return not self.buffer and not self._fill()
+            return not self.buffer and not self.fill()
         except ConnectionResetError:
             return True
 
@@ -398,7 +399,7 @@ class Serve(Process):
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.send(data)
             with contextlib.suppress(ConnectionResetError):
-                while connection._fill():
+                while connection.fill():
                     pass
             return connection.buffer
 

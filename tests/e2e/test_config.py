@@ -126,12 +126,12 @@ def test_p15_a_bad_reload_leaves_the_running_configuration(rig, line):
 def test_p15_a_good_reload_under_load_loses_nothing(rig):
     upstream, rea = rig.pair("body A", "body B")
     with Stream(rea) as stream:
-        for _ in range(5):
-            rea.reload(service(upstream.address("B")))
-            rea.reload(service(upstream.address("A")))
+        for name in "BABABABABA":
+            before = len(upstream.requests(name))
+            rea.reload(service(upstream.address(name)))
+            wait_for(lambda: len(upstream.requests(name)) > before, what=f"calls reach {name}")
     assert set(stream.statuses) == {200}
-    assert rea.metric("rea_config_reloads_total") == 10
-    assert upstream.requests("A") and upstream.requests("B")
+    assert rea.metric("rea_config_reloads_total") >= 10  # the watcher may see a change before the signal does
 
 
 def test_a_reload_takes_effect(rig):

@@ -1,12 +1,14 @@
 """Many mixed calls with injected faults: every answer is right and the books balance."""
 import concurrent.futures
+import contextlib
 import hashlib
 import os
 import random
+import time
 
 import pytest
 
-from rig import PAY, chunked, head, service
+from rig import PAY, Closed, chunked, head, service
 
 FAULTS = "3% status 503\n2% reset\n2% close\n1% status 502\n1% short status 503 body cut\n1% status 504 close-after\necho"
 MIXED = (
@@ -101,3 +103,80 @@ def test_p01_and_p09_many_times(rig):
         replies = list(pool.map(lambda i: rea.request("POST", "/user-service/pay", b"%d" % i, biz_id=f"many-{i}"), range(3000)))
     assert [reply.body for reply in replies] == [b"%d" % i for i in range(3000)]
     assert len({seen.field("x-biz-id") for seen in upstream.requests("B")}) == len(upstream.requests("B")) == 3000
+
+
+# Everything at once: what is asked here is that nothing breaks, not that every call succeeds.
+CHAOS = """\
+4% reset
+4% close
+4% hang
+3% garbage
+3% endless-headers
+3% short body "not all"
+3% short chunked body "not all" pause 20ms
+3% body-bytes 100000 reset-after 50000
+3% body-bytes 1000 drip 300 every 5ms
+3% status 503 early
+3% status 503 no-read
+3% interim 103 echo
+3% status 503 header rea-retry: stop
+3% status 503 header rea-retry: after=30
+3% status 502 close-after delay 10ms
+3% body-bytes 3m
+echo
+"""
+
+
+def chaotic_call(rea, generator, biz_id):
+    """One call, perhaps in a pipeline, perhaps given up half-way by its caller."""
+    body = os.urandom(generator.choice([0, 5, 20000, 100000]))
+    fields = [("Host", "user-service"), ("x-biz-id", biz_id), ("Content-Length", len(body))]
+    data = head("POST", "/pay", fields) + body
+    if generator.random() < 0.2:
+        data += head("GET", "/users/1", [("Host", "user-service"), ("x-biz-id", biz_id + "-second")])
+    cut = generator.randrange(len(data)) if generator.random() < 0.2 else len(data)
+    with rea.connect(timeout=10) as connection:
+        with contextlib.suppress(ConnectionError, Closed):
+            connection.send(data[:cut])
+            if cut < len(data) or generator.random() < 0.2:
+                time.sleep(generator.random() * 0.05)
+                connection.reset() if generator.random() < 0.5 else connection.close()
+                return
+            connection.reply("POST")
+
+
+def chaos(rig, calls, threads):
+    upstream = rig.upstream(A=CHAOS, B=CHAOS, C="echo", D="refuse")
+    a, b, c, d = upstream.addresses.values()
+    retry = {"max-retry-next-instance": 2, "attempt-timeout-ms": 100, "deadline-ms": 500}
+    configs = [
+        service(a, b, c, operations=MIXED, retry=retry, threads=threads),
+        service(d, b, a, operations=MIXED, retry=retry, threads=threads),
+    ]
+    rea = rig.serve(configs[0])
+
+    def work(worker):
+        generator = random.Random(worker)
+        for i in range(calls // 20):
+            chaotic_call(rea, generator, f"chaos-{worker}-{i}")
+
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        workers = [pool.submit(work, worker) for worker in range(20)]
+        reloads = 0
+        while not all(worker.done() for worker in workers):
+            reloads += 1
+            rea.reload(configs[reloads % 2])
+        for worker in workers:
+            worker.result()
+    assert reloads > 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chaos(rig, threads):
+    chaos(rig, 600, threads)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_chaos(rig, threads):
+    chaos(rig, 6000, threads)

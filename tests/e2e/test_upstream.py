@@ -118,13 +118,13 @@ def test_garbage_and_endless_headers(rig):
     upstream = rig.upstream(A="garbage\nendless-headers")
     with Connection(upstream.address("A")) as connection:
         connection.send(head("GET", "/", [("Host", "x")]))
-        while connection._fill():
+        while connection.fill():
             pass
         assert not connection.buffer.startswith(b"HTTP")
     with Connection(upstream.address("A")) as connection:
         connection.send(head("GET", "/", [("Host", "x")]))
         while len(connection.buffer) < 4_000_000:
-            assert connection._fill()
+            assert connection.fill()
         assert b"\r\n\r\n" not in connection.buffer
 
 
@@ -151,7 +151,7 @@ def test_upgrade_and_connect(rig):
             connection.send(request)
             assert connection.head().status == status
             connection.send(b"ping")
-            wait_for(lambda: connection.buffer == b"ping" or not connection._fill())
+            wait_for(lambda: connection.buffer == b"ping" or not connection.fill())
     with Connection(upstream.address("A")) as connection:
         connection.send(head("GET", "/", [("Host", "x")]))
         assert connection.reply().status == 426
@@ -188,7 +188,7 @@ def test_no_http(rig):
     upstream = rig.upstream(A="body ok")
     with Connection(upstream.address("A")) as connection:
         connection.send(b"nonsense\r\n\r\n")
-        connection._fill()
+        connection.fill()
     assert wait_for(lambda: upstream.lines("malformed"))
 
 

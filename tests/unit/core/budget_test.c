@@ -1,4 +1,4 @@
-/* The ratio budget's numbers (Finagle's vectors) and the limit on concurrent retries. */
+/* The ratio budget's numbers (Finagle's vectors) and the limit on concurrent retries. The rules with tokens: budget_tokens_test. */
 #include <rea/budget.h>
 #include <rea/error.h>
 #include <rea/random.h>
@@ -14,11 +14,11 @@
 #define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
 #define S(n) ((uint64_t)(n)*REA_NS_PER_S)
 
-static const struct rea_budget_policy defaults = {REA_BUDGET_RATIO, 200, 10, 10000};
+static const struct rea_budget_policy defaults = {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000};
 
 static struct rea_budget *new_budget(uint32_t ratio_permille, uint32_t reserve_per_s, uint32_t window_ms)
 {
-	struct rea_budget_policy policy = {REA_BUDGET_RATIO, ratio_permille, reserve_per_s, window_ms};
+	struct rea_budget_policy policy = {.ratio_permille = ratio_permille, .reserve_per_s = reserve_per_s, .window_ms = window_ms};
 	struct rea_budget *budget = NULL;
 
 	assert_int_equal(rea_budget_new(&policy, 3, NULL, &budget), 0);
@@ -31,13 +31,29 @@ static void deposit(struct rea_budget *budget, uint32_t times, uint64_t now_ns)
 		rea_budget_deposit(budget, i % 3, now_ns);
 }
 
+static bool take(struct rea_budget *budget, uint64_t now_ns)
+{
+	struct rea_budget_lease lease;
+
+	return rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, now_ns, &lease);
+}
+
+static void give_back(struct rea_budget *budget, uint64_t taken_ns, uint64_t now_ns)
+{
+	struct rea_budget_lease lease = {.taken_ns = taken_ns, .rule = REA_BUDGET_RATIO, .held = true};
+
+	rea_budget_refund(budget, &lease, now_ns);
+	assert_false(lease.held);
+	rea_budget_refund(budget, &lease, now_ns);
+}
+
 /* How many can be taken now; all of them are. */
 static uint32_t drain(struct rea_budget *budget, uint64_t now_ns)
 {
 	uint64_t promised = rea_budget_available(budget, now_ns);
 	uint32_t taken = 0;
 
-	while (rea_budget_withdraw(budget, now_ns))
+	while (take(budget, now_ns))
 		taken++;
 	assert_true(taken == promised);
 	assert_true(rea_budget_available(budget, now_ns) == 0);
@@ -128,16 +144,16 @@ static void a_refund_gives_back_what_was_taken(void **state)
 
 	(void)state;
 	assert_int_equal(drain(budget, S(50)), 100);
-	rea_budget_refund(budget, S(50), S(52));
+	give_back(budget, S(50), S(52));
 	assert_int_equal(drain(budget, S(52)), 1);
 	/* Of the 100 that leave at 60 one was given back, the one of 52 stays. */
 	assert_true(rea_budget_available(budget, S(60)) == 99);
 	/* What has left the window came back by itself: a refund then gives nothing. */
-	rea_budget_refund(budget, S(50), S(60));
+	give_back(budget, S(50), S(60));
 	assert_true(rea_budget_available(budget, S(60)) == 99);
-	rea_budget_refund(budget, S(52), S(60));
+	give_back(budget, S(52), S(60));
 	assert_true(rea_budget_available(budget, S(60)) == 100);
-	rea_budget_refund(budget, S(52), S(60));
+	give_back(budget, S(52), S(60));
 	assert_true(rea_budget_available(budget, S(60)) == 100);
 	rea_budget_free(budget);
 }
@@ -148,15 +164,15 @@ static void a_refund_knows_its_time(void **state)
 	struct rea_budget *budget = new_budget(0, 10, 10000);
 
 	(void)state;
-	assert_true(rea_budget_withdraw(budget, S(50)));
-	assert_true(rea_budget_withdraw(budget, S(55)));
-	rea_budget_refund(budget, S(50), S(56));
+	assert_true(take(budget, S(50)));
+	assert_true(take(budget, S(55)));
+	give_back(budget, S(50), S(56));
 	assert_true(rea_budget_available(budget, S(56)) == 99);
 	assert_true(rea_budget_available(budget, S(60)) == 99);
 	/* Its slot was reused by now: what is there belongs to others. */
 	for (uint32_t second = 60; second < 70; second++)
-		assert_true(rea_budget_withdraw(budget, S(second)));
-	rea_budget_refund(budget, S(55), S(69));
+		assert_true(take(budget, S(second)));
+	give_back(budget, S(55), S(69));
 	assert_true(rea_budget_available(budget, S(69)) == 90);
 	rea_budget_free(budget);
 }
@@ -168,11 +184,11 @@ static void an_emptied_slot_costs_no_other(void **state)
 
 	(void)state;
 	for (uint32_t second = 0; second < 10; second++)
-		assert_true(rea_budget_withdraw(budget, S(50 + second)));
-	rea_budget_refund(budget, S(59), S(59));
+		assert_true(take(budget, S(50 + second)));
+	give_back(budget, S(59), S(59));
 	for (uint32_t i = 0; i < 5; i++) {
-		assert_true(rea_budget_withdraw(budget, S(59) + MS(500)));
-		rea_budget_refund(budget, S(59) + MS(500), S(59) + MS(500));
+		assert_true(take(budget, S(59) + MS(500)));
+		give_back(budget, S(59) + MS(500), S(59) + MS(500));
 	}
 	assert_true(rea_budget_available(budget, S(59) + MS(999)) == 91);
 	rea_budget_free(budget);
@@ -186,12 +202,12 @@ static void clocks_that_disagree(void **state)
 	(void)state;
 	rea_budget_deposit(budget, 0, S(30));
 	assert_true(rea_budget_available(budget, S(30) - 1) == 1);
-	assert_true(rea_budget_withdraw(budget, S(30)));
+	assert_true(take(budget, S(30)));
 	rea_budget_deposit(budget, 1, S(30) - 1);
-	assert_true(rea_budget_withdraw(budget, S(30) - 1));
-	assert_false(rea_budget_withdraw(budget, S(30)));
-	rea_budget_refund(budget, S(30) - 1, S(30));
-	rea_budget_refund(budget, S(30), S(30));
+	assert_true(take(budget, S(30) - 1));
+	assert_false(take(budget, S(30)));
+	give_back(budget, S(30) - 1, S(30));
+	give_back(budget, S(30), S(30));
 	assert_int_equal(drain(budget, S(30)), 2);
 	rea_budget_free(budget);
 }
@@ -199,12 +215,12 @@ static void clocks_that_disagree(void **state)
 static void new_numbers_for_a_living_budget(void **state)
 {
 	struct rea_budget *budget = new_budget(200, 10, 10000);
-	struct rea_budget_policy policy = {REA_BUDGET_RATIO, 500, 0, 10000};
+	struct rea_budget_policy policy = {.ratio_permille = 500, .reserve_per_s = 0, .window_ms = 10000};
 
 	(void)state;
 	deposit(budget, 100, S(200));
 	for (int i = 0; i < 30; i++)
-		assert_true(rea_budget_withdraw(budget, S(200)));
+		assert_true(take(budget, S(200)));
 	/* What was deposited and spent stays: 50 - 30. */
 	rea_budget_configure(budget, &policy);
 	assert_true(rea_budget_available(budget, S(200)) == 20);
@@ -212,7 +228,7 @@ static void new_numbers_for_a_living_budget(void **state)
 	rea_budget_configure(budget, &policy);
 	assert_true(rea_budget_available(budget, S(200)) == 0);
 	/* A longer window remembers longer, a shorter one forgets at once. */
-	policy = (struct rea_budget_policy){REA_BUDGET_RATIO, 1000, 0, 60000};
+	policy = (struct rea_budget_policy){.ratio_permille = 1000, .reserve_per_s = 0, .window_ms = 60000};
 	rea_budget_configure(budget, &policy);
 	assert_true(rea_budget_available(budget, S(259)) == 70);
 	policy.window_ms = 1000;
@@ -259,7 +275,7 @@ static void property_the_same_as_a_plain_ledger(void **state)
 				rea_budget_deposit(budget, (uint32_t)rea_random_below(&random, 3), now_ns);
 				seconds[count - 1].deposits++;
 			} else {
-				bool granted = rea_budget_withdraw(budget, now_ns);
+				bool granted = take(budget, now_ns);
 
 				assert_int_equal(granted, credits >= 1000000);
 				seconds[count - 1].retries += granted;
@@ -271,9 +287,9 @@ static void property_the_same_as_a_plain_ledger(void **state)
 
 static void wrong_numbers_are_refused(void **state)
 {
-	static const struct rea_budget_policy wrong[] = {{REA_BUDGET_RATIO, 1001, 10, 10000},
-	    {REA_BUDGET_RATIO, 200, 10, 999}, {REA_BUDGET_RATIO, 200, 10, 60001},
-	    {(enum rea_budget_rule)9, 200, 10, 10000}};
+	static const struct rea_budget_policy wrong[] = {{.ratio_permille = 1001, .reserve_per_s = 10, .window_ms = 10000},
+	    {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 999}, {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 60001},
+	    {.rule = (enum rea_budget_rule)9, .ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000}};
 	struct rea_budget *budget = (void *)1;
 
 	(void)state;

@@ -242,7 +242,7 @@ enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
 static void scene_init(struct scene *scene)
 {
-	struct rea_budget_policy none = {REA_BUDGET_RATIO, 0, 0, 1000};
+	struct rea_budget_policy none = {.ratio_permille = 0, .reserve_per_s = 0, .window_ms = 1000};
 	struct rea_breaker_policy breaker;
 
 	*scene = (struct scene){.report = {.outcome = REA_OUTCOME_UNAVAILABLE}};

@@ -182,7 +182,7 @@ static void run_call(struct world *world, struct rig *rig)
 
 static void every_call(void **state)
 {
-	struct rea_budget_policy policy = {REA_BUDGET_RATIO, 300, 2, 10000};
+	struct rea_budget_policy policy = {.ratio_permille = 300, .reserve_per_s = 2, .window_ms = 10000};
 	struct world world = {.now_ns = S(1000)};
 	uint32_t reached_attempts = 0;
 	struct rig rig;

@@ -555,7 +555,7 @@ static uint32_t run_layers(struct layers *layers)
 
 static void l14_the_outer_layer_obeys_the_inner(void **state)
 {
-	struct rea_budget_policy none = {REA_BUDGET_RATIO, 0, 0, 10000};
+	struct rea_budget_policy none = {.ratio_permille = 0, .reserve_per_s = 0, .window_ms = 10000};
 	struct layers layers = {.backend_requests = 0};
 
 	(void)state;
@@ -595,11 +595,11 @@ static void l14_never_sent_allow(void **state)
 
 /* ---- what is held, and when it comes back ---- */
 
-static const struct rea_budget_policy three_retries = {REA_BUDGET_RATIO, 0, 3, 1000};
+static const struct rea_budget_policy three_retries = {.ratio_permille = 0, .reserve_per_s = 3, .window_ms = 1000};
 
 static void the_budget_is_spent_by_retries_that_start(void **state)
 {
-	struct rea_budget_policy policy = {REA_BUDGET_RATIO, 500, 1, 1000};
+	struct rea_budget_policy policy = {.ratio_permille = 500, .reserve_per_s = 1, .window_ms = 1000};
 	struct rea_budget *budget;
 
 	(void)state;
@@ -833,6 +833,7 @@ static void cancelling(void **state)
 
 static void observe_mode_takes_nothing(void **state)
 {
+	struct rea_budget_lease lease;
 	struct rea_budget *budget;
 	struct rea_retry_limit limit;
 
@@ -858,7 +859,7 @@ static void observe_mode_takes_nothing(void **state)
 	rig_end(&rig, REA_OUTCOME_UNAVAILABLE, 0);
 	assert_give_up(&rig, 1, REA_REASON_OVERLOADED);
 	assert_false(rig.decision.would_retry);
-	while (rea_budget_withdraw(budget, rig.base_ns))
+	while (rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, rig.base_ns, &lease))
 		;
 	rig_begin(&rig);
 	rig_attempt(&rig, 0);

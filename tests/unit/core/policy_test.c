@@ -141,7 +141,7 @@ static void each_key_is_on_its_own(void **state)
 					     .mode = REA_MODE_OBSERVE,
 					     .chain_stop = false,
 					     .replay_limit_bytes = 1,
-					     .budget = {REA_BUDGET_RATIO, 1, 2, 3000},
+					     .budget = {.ratio_permille = 1, .reserve_per_s = 2, .window_ms = 3000},
 					     .breaker = {.enabled = true, .window_size = 7},
 					     .classify_len = 1,
 					     .classify = {{REA_CODE_HTTP, 409, REA_OUTCOME_UNAVAILABLE}}}};

@@ -162,7 +162,7 @@ static void set_grant(struct player *player, const char *name)
 
 static void empty_budget(struct player *player)
 {
-	struct rea_budget_policy none = {REA_BUDGET_RATIO, 0, 0, 1000};
+	struct rea_budget_policy none = {.ratio_permille = 0, .reserve_per_s = 0, .window_ms = 1000};
 
 	assert_int_equal(rea_budget_new(&none, 1, NULL, &player->budget), 0);
 	player->rig.options.budget = player->budget;

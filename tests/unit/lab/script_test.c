@@ -59,11 +59,12 @@ static void test_an_empty_script_echoes(void **state)
 
 static void test_every_action(void **state)
 {
-	struct lab_script script = parsed("status 503 header Retry-After: 2 header \"x-a\" \"b \\\"c\\\" \\\\\" body \"so\\nrry\" delay 200ms pause 5us "
-	                                  "drip 3 every 2s interim 103 trailer t v close-after early # why\n"
-	                                  "body-bytes 64k chunked reset-after 0\n"
-	                                  "short body x\n"
-	                                  "no-read hang\n");
+	struct lab_script script = parsed("status 503 header Retry-After: 2 header \"x-a\" \"b \\\"c\\\" \\\\\" body "
+					  "\"so\\nrry\" delay 200ms pause 5us "
+					  "drip 3 every 2s interim 103 trailer t v close-after early # why\n"
+					  "body-bytes 64k chunked reset-after 0\n"
+					  "short body x\n"
+					  "no-read hang\n");
 	const struct lab_step *step = next(&script, "GET", "/");
 
 	(void)state;
@@ -104,8 +105,8 @@ static void test_every_end(void **state)
 	static const struct {
 		const char *text;
 		enum lab_end end;
-	} ends[] = {{"reset", LAB_RESET}, {"close", LAB_CLOSE}, {"hang", LAB_HANG}, {"garbage", LAB_GARBAGE}, {"endless-headers", LAB_ENDLESS_HEADERS},
-	    {"upgrade", LAB_UPGRADE}};
+	} ends[] = {{"reset", LAB_RESET}, {"close", LAB_CLOSE}, {"hang", LAB_HANG}, {"garbage", LAB_GARBAGE},
+	    {"endless-headers", LAB_ENDLESS_HEADERS}, {"upgrade", LAB_UPGRADE}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -133,7 +134,8 @@ static void test_the_last_step_repeats_and_loop_begins_anew(void **state)
 
 static void test_the_first_matching_rule_answers(void **state)
 {
-	struct lab_script script = parsed("on GET /users/\n  status 501\n  status 502\non * /pay\n\tstatus 503\non OPTIONS *\nstatus 504\non PUT /\n");
+	struct lab_script script = parsed("on GET /users/\n  status 501\n  status 502\non * /pay\n\tstatus 503\non "
+					  "OPTIONS *\nstatus 504\non PUT /\n");
 
 	(void)state;
 	assert_int_equal(next(&script, "GET", "/users/42")->status, 501);
