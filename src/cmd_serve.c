@@ -387,6 +387,7 @@ static void reject(struct server *server, const struct rea_error_info *error)
 
 static void take_up(struct server *server, struct rea_config *config)
 {
+	bool same = strcmp(rea_config_version(config), rea_config_version(server->config)) == 0;
 	char detail[96];
 
 	tell_restart_keys(server, config);
@@ -394,9 +395,12 @@ static void take_up(struct server *server, struct rea_config *config)
 		fprintf(stderr, "rea: out of memory: the running configuration stays\n");
 		return;
 	}
-	server->reloads++;
 	memset(&server->last_error, 0, sizeof(server->last_error));
 	configure_workers(server);
+	/* Asked for again by SIGHUP: names were resolved anew, and that is all. */
+	if (same)
+		return;
+	server->reloads++;
 	snprintf(detail, sizeof(detail), "loaded version %s", rea_config_version(config));
 	push_config_event(server, detail, NULL);
 	fprintf(stderr, "rea: %s\n", detail);

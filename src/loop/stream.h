@@ -1,6 +1,6 @@
 /*
- * A TCP connection of a loop: reads into the loop's shared buffer, sends what gathers in an output buffer. Both kinds of HTTP connection
- * stand on it. Private to this room.
+ * A TCP connection of a loop: reads into the loop's shared buffer, sends what gathers in an output buffer. Both kinds of
+ * HTTP connection stand on it, and so do the scripted servers of src/lab, whose faults belong to the transport.
  */
 #ifndef REA_SRC_LOOP_STREAM_H
 #define REA_SRC_LOOP_STREAM_H
