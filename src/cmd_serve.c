@@ -28,10 +28,15 @@
 
 struct server;
 
+struct worker_listener {
+	struct worker_thread *thread;
+	struct loop_http_listener *listener; /* NULL when it is gone */
+};
+
 struct worker_thread {
 	struct server *server;
 	struct proxy_worker *worker;
-	struct loop_http_listener **listeners;
+	struct worker_listener *listeners;
 	size_t listeners_len;
 	size_t listeners_open;
 	uv_thread_t thread;
@@ -243,7 +248,8 @@ static void on_configure(struct loop_post *post)
 	uv_mutex_unlock(&thread->server->lock);
 	http_options(thread, &options);
 	for (size_t i = 0; i < thread->listeners_len; i++)
-		loop_http_listener_configure(thread->listeners[i], &options);
+		if (thread->listeners[i].listener != NULL)
+			loop_http_listener_configure(thread->listeners[i].listener, &options);
 }
 
 /* After proxy_install: posts are run in order, so the new snapshot is already in place when limits and timeouts follow. */
@@ -275,10 +281,11 @@ static void end_worker(struct worker_thread *thread)
 
 static void on_listener_done(void *arg)
 {
-	struct worker_thread *thread = arg;
+	struct worker_listener *listener = arg;
 
-	if (--thread->listeners_open == 0)
-		end_worker(thread);
+	listener->listener = NULL;
+	if (--listener->thread->listeners_open == 0)
+		end_worker(listener->thread);
 }
 
 static void on_drain_timeout(struct wheel_timer *timer, uint64_t now_ns)
@@ -287,7 +294,8 @@ static void on_drain_timeout(struct wheel_timer *timer, uint64_t now_ns)
 
 	(void)now_ns;
 	for (size_t i = 0; i < thread->listeners_len; i++)
-		loop_http_listener_kill(thread->listeners[i]);
+		if (thread->listeners[i].listener != NULL)
+			loop_http_listener_kill(thread->listeners[i].listener);
 }
 
 static void on_drain(struct loop_post *post)
@@ -298,7 +306,7 @@ static void on_drain(struct loop_post *post)
 	thread->drain_timer.fire = on_drain_timeout;
 	loop_timer_start(loop, &thread->drain_timer, rea_time_add(loop_now(loop), thread->drain_ns));
 	for (size_t i = 0; i < thread->listeners_len; i++)
-		loop_http_listener_drain(thread->listeners[i], on_listener_done, thread);
+		loop_http_listener_drain(thread->listeners[i].listener, on_listener_done, &thread->listeners[i]);
 }
 
 static void on_worker_ended(struct loop_post *post)
@@ -327,15 +335,16 @@ static int listen_worker(
 
 	thread->connections_max = connections_max(thread->server);
 	http_options(thread, &options);
-	thread->listeners = calloc(count, sizeof(struct loop_http_listener *));
+	thread->listeners = calloc(count, sizeof(struct worker_listener));
 	if (thread->listeners == NULL)
 		return REA_ERR_NOMEM;
 	for (size_t i = 0; i < count; i++) {
 		int error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i],
-		    thread->server->threads_len > 1, &options, &thread->listeners[i], ret_info);
+		    thread->server->threads_len > 1, &options, &thread->listeners[i].listener, ret_info);
 
 		if (error != 0)
 			return error;
+		thread->listeners[i].thread = thread;
 		thread->listeners_len = thread->listeners_open = i + 1;
 	}
 	return 0;
@@ -353,7 +362,7 @@ static int listen_workers(struct server *server, struct rea_error_info *ret_info
 	for (uint32_t i = 0; error == 0 && i < server->threads_len; i++) {
 		error = listen_worker(&server->threads[i], addresses, settings->listen_len, ret_info);
 		for (size_t k = 0; error == 0 && i == 0 && k < settings->listen_len; k++)
-			addresses[k] = loop_http_listener_address(server->threads[0].listeners[k]);
+			addresses[k] = loop_http_listener_address(server->threads[0].listeners[k].listener);
 	}
 	free(addresses);
 	return error;
@@ -493,7 +502,7 @@ static void metrics(struct rea_prometheus *out, void *user_data)
 	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER,
 	    "Configurations refused; the running one stayed.", (double)server->rejects);
 	write_metric(out, "rea_config_loaded_timestamp_seconds", REA_METRIC_GAUGE,
-	    "When the running configuration was taken up.", (double)(server->loaded_unix_ns / (int64_t)REA_NS_PER_S));
+	    "When the running configuration was taken up.", (double)server->loaded_unix_ns / 1e9);
 	write_metric(out, "rea_event_log_dropped_total", REA_METRIC_COUNTER,
 	    "Events that could not be written to events.file.", (double)server->log_dropped);
 }
@@ -623,7 +632,7 @@ static void announce(struct server *server)
 	const struct worker_thread *first = &server->threads[0];
 
 	for (size_t i = 0; i < first->listeners_len; i++)
-		printf("rea: calls on %s\n", loop_http_listener_address(first->listeners[i]));
+		printf("rea: calls on %s\n", loop_http_listener_address(first->listeners[i].listener));
 	printf("rea: admin on %s\n", admin_address(server->admin));
 	printf("rea: ready\n");
 	fflush(stdout);
@@ -669,7 +678,7 @@ static void finish(struct server *server)
 static int serve(const char *path, struct rea_config *config)
 {
 	struct server server = {.path = path, .drain_events = {.fn = drain_events}};
-	struct rea_error_info error;
+	struct rea_error_info error = {0};
 
 	raise_file_limit();
 	if (loop_init(&server.loop, random_seed()) != 0 || uv_mutex_init(&server.lock) != 0) {
@@ -679,7 +688,7 @@ static int serve(const char *path, struct rea_config *config)
 	if (start(&server, config, &error) != 0) {
 		print_error(&error);
 		/* Half a start is not taken apart: the process ends here, and the kernel does it better. */
-		return 1;
+		exit(1);
 	}
 	announce(&server);
 	loop_run(&server.loop);

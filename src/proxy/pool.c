@@ -7,6 +7,7 @@
 #include "base/container.h"
 #include "http/tunnel.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* A connection that was idle for longer is asked whether its peer is still there before a request goes out on it. */
@@ -140,6 +141,7 @@ static struct link *idle_take(struct upstream *upstream)
 	struct link *link;
 
 	while ((link = upstream->idle) != NULL) {
+		assert(link->attempt == NULL);
 		if (now - link->idle_since_ns <= TRUST_NS || loop_http_client_alive(link->client)) {
 			idle_remove(link);
 			return link;
@@ -227,6 +229,8 @@ void link_put(struct link *link)
 
 void upstream_close_idle(struct upstream *upstream)
 {
-	while (upstream->idle != NULL)
+	while (upstream->idle != NULL) {
+		assert(upstream->idle->attempt == NULL);
 		link_close(upstream->idle);
+	}
 }

@@ -129,6 +129,7 @@ static bool fill_service(struct proxy *proxy, struct snapshot_service *service, 
 	if (service->state != NULL)
 		return true;
 	free(service->instances);
+	service->instances = NULL;
 	return false;
 }
 

@@ -8,9 +8,10 @@ from rig import REA, Rig
 
 
 def sanitized():
-    """An address-sanitized program has other memory figures, and needs an address space without limits."""
+    """A sanitized program has other memory figures, and needs an address space without limits."""
     path = shutil.which(REA)
-    return path is not None and b"__asan_init" in pathlib.Path(path).read_bytes()
+    program = b"" if path is None else pathlib.Path(path).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def pytest_collection_modifyitems(items):

@@ -59,6 +59,21 @@ def test_a_drain_has_an_end(rig):
     assert rea.timeline("stuck")[-1]["reason"] == "cancelled"
 
 
+def test_a_drain_ends_on_several_addresses(rig):
+    """The second listener is gone at once; the first has a call that does not end."""
+    _, rea = rig.pair(
+        "hang",
+        retry={"attempt-timeout-ms": 30000, "deadline-ms": 60000},
+        timeouts={"drain-ms": 300},
+        listen=["127.0.0.1:0", "127.0.0.1:0"],
+    )
+    with rea.connect() as connection:
+        connection.send(get("stuck"))
+        wait_for(lambda: rea.metric("rea_calls_in_flight") == 1)
+        assert rea.stop() == 0
+    assert rea.timeline("stuck")[-1]["reason"] == "cancelled"
+
+
 def test_an_idle_rea_ends_at_once(rig):
     _, rea = rig.pair("body ok")
     rea.request("GET", "/user-service/users/42")
