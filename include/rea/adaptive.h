@@ -44,7 +44,7 @@ struct rea_adaptive_options {
 	double queue;     /* calls that may queue at the callee; 0..1000; default 4 */
 	double smoothing; /* weight of a new limit against the old one; (0, 1]; default 0.2 */
 	double tolerance; /* growth of latency that is no reason to shrink; 1..10; default 1 (Netflix's own programs run with 1.5) */
-	uint32_t window;  /* calls that the long average remembers; 10..1000000; default 600 */
+	uint32_t window; /* calls that the long average remembers; 10..1000000; default 600 */
 	/* AIMD */
 	uint64_t latency_ns_max; /* a slower call counts as dropped; >= 1; default 5 s */
 	/* VEGAS */
@@ -71,8 +71,7 @@ REA_API int rea_adaptive_init(
     struct rea_adaptive *adaptive, const struct rea_adaptive_options *options, struct rea_error_info *ret_info);
 /* A call has ended. latency_ns: of the call (0 counts as 1). in_flight: how many were under way when it began, itself included. dropped: it was refused for
  * overload or timed out, so that its latency tells nothing. Calls that failed at once for another reason are not reported. Returns the limit. */
-REA_API uint32_t rea_adaptive_report(
-    struct rea_adaptive *adaptive, uint64_t latency_ns, uint32_t in_flight, bool dropped);
+REA_API uint32_t rea_adaptive_report(struct rea_adaptive *adaptive, uint64_t latency_ns, uint32_t in_flight, bool dropped);
 /* limit_min..limit_max. */
 REA_API uint32_t rea_adaptive_limit(const struct rea_adaptive *adaptive);
 /* "gradient2", …; "unknown" when out of range. Static. */

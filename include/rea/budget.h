@@ -58,8 +58,8 @@ REA_API void rea_budget_report(struct rea_budget *budget, uint32_t shard, enum r
     struct rea_budget_lease *lease, uint64_t now_ns);
 /* Take one retry after a failure, which was reported. failure: TRANSIENT, TIMEOUT or THROTTLING. False = exhausted, nothing taken, ret_lease
  * untouched. Any thread. */
-REA_API bool rea_budget_withdraw(struct rea_budget *budget, enum rea_budget_result failure, uint64_t now_ns,
-    struct rea_budget_lease *ret_lease);
+REA_API bool rea_budget_withdraw(
+    struct rea_budget *budget, enum rea_budget_result failure, uint64_t now_ns, struct rea_budget_lease *ret_lease);
 /* Would a withdraw be granted now? Changes nothing. Any thread. */
 REA_API bool rea_budget_permits(const struct rea_budget *budget, enum rea_budget_result failure, uint64_t now_ns);
 /* Give back a retry that was never sent; the lease is settled, a settled one gives nothing. Any thread. */

@@ -137,7 +137,7 @@ struct rea_call_past {
 	size_t tried_len;                    /* <= REA_ATTEMPTS_MAX and <= attempts */
 };
 
-/* options: copied. */
+/* options: copied, or filled in where the call keeps them (call->options), which saves that. */
 REA_API void rea_call_begin(struct rea_call *call, const struct rea_call_options *options, uint64_t now_ns);
 /* The request is complete: the policy's deadline runs from now. Only with deadline_open; later calls change nothing. */
 REA_API void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns);

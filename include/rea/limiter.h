@@ -23,10 +23,10 @@ extern "C" {
 #define REA_LIMITER_WAITING_MAX 1000000
 
 /* What became of a wish for a slot. X(NAME, "name") */
-#define REA_LIMITER_VERDICT_MAP(X)                                                              \
-	X(ACQUIRED, "acquired") /* it holds a slot: rea_limiter_release when done */            \
-	X(WAITING, "waiting")   /* in line: rea_limiter_next will hand it out, once */          \
-	X(REFUSED, "refused")   /* no slot is free and the line is full */                      \
+#define REA_LIMITER_VERDICT_MAP(X)                                                     \
+	X(ACQUIRED, "acquired") /* it holds a slot: rea_limiter_release when done */   \
+	X(WAITING, "waiting")   /* in line: rea_limiter_next will hand it out, once */ \
+	X(REFUSED, "refused")   /* no slot is free and the line is full */             \
 	X(EXPIRED, "expired")   /* no slot became free by the deadline */
 
 enum rea_limiter_verdict {
@@ -57,10 +57,10 @@ struct rea_limiter {
 	uint32_t in_use;
 	uint32_t waiting;
 	uint64_t tickets;
-	uint64_t now_ns;                     /* latest seen */
-	struct rea_limiter_line line;        /* who waits, by arrival */
-	struct rea_limiter_line settled;     /* whose wait is over, not handed out yet */
-	struct rea_limiter_waiter *soonest;  /* who waits, a pairing heap by deadline */
+	uint64_t now_ns;                    /* latest seen */
+	struct rea_limiter_line line;       /* who waits, by arrival */
+	struct rea_limiter_line settled;    /* whose wait is over, not handed out yet */
+	struct rea_limiter_waiter *soonest; /* who waits, a pairing heap by deadline */
 };
 
 struct rea_limiter_options {
@@ -76,8 +76,7 @@ REA_API void rea_limiter_options_init(struct rea_limiter_options *options);
 REA_API int rea_limiter_init(
     struct rea_limiter *limiter, const struct rea_limiter_options *options, struct rea_error_info *ret_info);
 /* New numbers, within the bounds of the options. Slots in use stay: with fewer of them nobody gets one until enough came back. Who waits stays. */
-REA_API void rea_limiter_resize(
-    struct rea_limiter *limiter, uint32_t concurrent_max, uint32_t waiting_max, uint64_t now_ns);
+REA_API void rea_limiter_resize(struct rea_limiter *limiter, uint32_t concurrent_max, uint32_t waiting_max, uint64_t now_ns);
 
 /* Take a slot if one is free. */
 REA_API bool rea_limiter_try_acquire(struct rea_limiter *limiter);

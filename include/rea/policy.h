@@ -21,8 +21,9 @@ extern "C" {
 #define REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE UINT64_C(10000000) /* the same under full jitter */
 #define REA_POLICY_DEADLINE_NS_MAX UINT64_C(3600000000000)    /* one hour */
 #define REA_TASK_ATTEMPTS_MAX 100                             /* the most that a task's bound may be raised to */
-#define REA_TASK_MANY_BACKOFF_NS_MIN UINT64_C(1000000000)     /* of min_backoff_ns with more than REA_ATTEMPTS_MAX attempts */
-#define REA_TASK_DEADLINE_NS_MAX UINT64_C(2592000000000000)   /* 30 days */
+#define REA_TASK_MANY_BACKOFF_NS_MIN \
+	UINT64_C(1000000000) /* of min_backoff_ns with more than REA_ATTEMPTS_MAX attempts */
+#define REA_TASK_DEADLINE_NS_MAX UINT64_C(2592000000000000) /* 30 days */
 #define REA_POLICY_REPLAY_BYTES_MAX (UINT32_C(16) << 20)
 #define REA_BUDGET_RATIO_PERMILLE_MAX 1000
 #define REA_BUDGET_WINDOW_MS_MIN 1000
@@ -154,8 +155,7 @@ REA_API int rea_budget_policy_validate(const struct rea_budget_policy *policy, s
 REA_API int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct rea_error_info *ret_info);
 /* The bounds of a task's policy: the deadline may be 30 days; attempts may be attempts_max (1..REA_TASK_ATTEMPTS_MAX) under cycle, but more than
  * REA_ATTEMPTS_MAX only with a backoff from 1 s on. Returns as rea_policy_validate. */
-REA_API int rea_policy_validate_task(
-    const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info);
+REA_API int rea_policy_validate_task(const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info);
 /* The policy's backoff. */
 REA_API void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret_backoff);
 

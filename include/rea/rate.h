@@ -42,8 +42,8 @@ struct rea_rate {
 	uint64_t interval_ns; /* of one permit */
 	uint32_t burst;
 	uint32_t gaps_len;
-	uint64_t taken_to_ns; /* the line is taken up to here, but for the gaps */
-	uint64_t now_ns;      /* latest seen */
+	uint64_t taken_to_ns;                            /* the line is taken up to here, but for the gaps */
+	uint64_t now_ns;                                 /* latest seen */
 	struct rea_rate_stretch gaps[REA_RATE_GAPS_MAX]; /* given back, in order, apart from one another */
 };
 
@@ -55,11 +55,9 @@ struct rea_rate_reservation {
 
 /* options: copied. Returns 0, or REA_ERR_INVALID with field and message in ret_info (may be NULL), the limiter untouched. A new limiter has its
  * whole burst. There is nothing to free. */
-REA_API int rea_rate_init(
-    struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info);
+REA_API int rea_rate_init(struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info);
 /* New numbers for a living limiter; what was reserved keeps its time. Returns as rea_rate_init. */
-REA_API int rea_rate_configure(
-    struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info);
+REA_API int rea_rate_configure(struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info);
 
 /* Take permits (>= 1) if they may be used at once. False: nothing taken. */
 REA_API bool rea_rate_acquire(struct rea_rate *rate, uint32_t permits, uint64_t now_ns);

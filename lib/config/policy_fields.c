@@ -209,17 +209,14 @@ static const struct rea__type type_classify = {read_classify, format_classify};
 
 /* ------------------------------------------------------------------ budget */
 
-static const struct rea__choice rule_choices[] = {{"ratio", REA_BUDGET_RATIO}, {NULL, 0}};
+static const struct rea__choice rule_choices[] = {
+    {"ratio", REA_BUDGET_RATIO}, {"grpc", REA_BUDGET_GRPC}, {"aws", REA_BUDGET_AWS}, {NULL, 0}};
 
 static int read_rule(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
-	static const char *const later[] = {"evidence", "grpc", "aws"};
-	char quote[REA__QUOTE_SIZE];
-
-	for (size_t i = 0; node->kind == REA__SCALAR && i < sizeof(later) / sizeof(later[0]); i++)
-		if (rea_slice_equal(rea__node_text(node), rea_slice_of(later[i])))
-			return rea__refuse(reader, node, "the rule %s is not available in this version; expected ratio",
-			    rea__quote(rea__node_text(node), quote));
+	if (node->kind == REA__SCALAR && rea_slice_equal(rea__node_text(node), REA_SLICE_LIT("evidence")))
+		return rea__refuse(reader, node,
+		    "the rule \"evidence\" is not available in this version; expected ratio, grpc or aws");
 	return rea__type_choice.read(reader, node, field, ret_value);
 }
 
@@ -255,50 +252,113 @@ static void format_permille(const struct rea__field *field, const void *value, s
 
 static const struct rea__type type_permille = {read_permille, format_permille};
 
-static const struct rea__field budget_fields[] = {
-    {.name = "rule", .type = &type_rule, .offset = offsetof(struct rea_budget_policy, rule), .choices = rule_choices},
-    {.name = "ratio",
+enum {
+	BUDGET_RULE,
+	BUDGET_RATIO,
+	BUDGET_RESERVE,
+	BUDGET_WINDOW,
+	BUDGET_MAX_TOKENS,
+	BUDGET_TOKEN_RATIO,
+	BUDGET_CAPACITY,
+	BUDGET_COST_TRANSIENT,
+	BUDGET_COST_TIMEOUT,
+	BUDGET_COST_THROTTLING,
+	BUDGET_FIELDS
+};
+
+#define BUDGET(member) offsetof(struct rea_budget_policy, member)
+#define COST(key, member)                                                                                               \
+	{                                                                                                               \
+		.name = key, .type = &rea__type_u32, .offset = BUDGET(member), .min = 1, .max = REA_BUDGET_CAPACITY_MAX \
+	}
+
+static const struct rea__field budget_fields[BUDGET_FIELDS] = {
+    [BUDGET_RULE] = {.name = "rule", .type = &type_rule, .offset = BUDGET(rule), .choices = rule_choices},
+    [BUDGET_RATIO] = {.name = "ratio",
 	.type = &type_permille,
-	.offset = offsetof(struct rea_budget_policy, ratio_permille),
+	.offset = BUDGET(ratio_permille),
 	.max = REA_BUDGET_RATIO_PERMILLE_MAX / 1000.0,
 	.note = "it is the share of first attempts that may be retried"},
-    {.name = "reserve", .type = &rea__type_u32, .offset = offsetof(struct rea_budget_policy, reserve_per_s), .max = 1000000},
-    {.name = "window-ms",
+    [BUDGET_RESERVE] = {.name = "reserve", .type = &rea__type_u32, .offset = BUDGET(reserve_per_s), .max = 1000000},
+    [BUDGET_WINDOW] = {.name = "window-ms",
 	.type = &rea__type_u32,
-	.offset = offsetof(struct rea_budget_policy, window_ms),
+	.offset = BUDGET(window_ms),
 	.min = REA_BUDGET_WINDOW_MS_MIN,
 	.max = REA_BUDGET_WINDOW_MS_MAX},
+    [BUDGET_MAX_TOKENS] = {.name = "max-tokens", .type = &rea__type_u32, .offset = BUDGET(max_tokens), .min = 1, .max = REA_BUDGET_MAX_TOKENS_MAX},
+    [BUDGET_TOKEN_RATIO] = {.name = "token-ratio",
+	.type = &type_permille,
+	.offset = BUDGET(token_ratio_permille),
+	.min = 0.001,
+	.max = REA_BUDGET_TOKEN_RATIO_PERMILLE_MAX / 1000.0},
+    [BUDGET_CAPACITY] = COST("capacity", capacity),
+    [BUDGET_COST_TRANSIENT] = COST("cost-transient", cost_transient),
+    [BUDGET_COST_TIMEOUT] = COST("cost-timeout", cost_timeout),
+    [BUDGET_COST_THROTTLING] = COST("cost-throttling", cost_throttling),
 };
 const struct rea__block rea__budget_block = {"budget", FIELDS(budget_fields), REA__NO_LINES};
 
-static int read_budget(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+#define BIT(field) (UINT32_C(1) << (field))
+#define ALL_FIELDS UINT32_MAX
+
+/* The keys of a rule, one bit each. */
+static const uint32_t rule_fields[] = {
+    [REA_BUDGET_RATIO] = BIT(BUDGET_RULE) | BIT(BUDGET_RATIO) | BIT(BUDGET_RESERVE) | BIT(BUDGET_WINDOW),
+    [REA_BUDGET_GRPC] = BIT(BUDGET_RULE) | BIT(BUDGET_MAX_TOKENS) | BIT(BUDGET_TOKEN_RATIO),
+    [REA_BUDGET_AWS] = BIT(BUDGET_RULE) | BIT(BUDGET_CAPACITY) | BIT(BUDGET_COST_TRANSIENT) | BIT(BUDGET_COST_TIMEOUT) |
+		       BIT(BUDGET_COST_THROTTLING),
+};
+
+/* A key of another rule would change nothing: its author meant something else. */
+static int check_rule(struct rea__reader *reader, const struct rea__node *const *seen, enum rea_budget_rule rule)
 {
-	(void)field;
-	if (node->kind != REA__MAPPING)
-		return rea__refuse_value(reader, node, "a mapping with rule, ratio, reserve, window-ms",
-		    "; the budget cannot be turned off");
-	memcpy(ret_value, &rea__policy_default_values()->budget, sizeof(struct rea_budget_policy));
-	return rea__block_read(reader, node, &rea__budget_block, ret_value, NULL);
+	for (size_t i = 0; i < BUDGET_FIELDS; i++)
+		if (seen[i] != NULL && !(rule_fields[rule] & BIT(i)))
+			return rea__refuse_key(reader, seen[i], "the rule %s has no key %s", rule_choices[rule].name,
+			    budget_fields[i].name);
+	return 0;
 }
 
-static void format_fields(const struct rea__block *block, const void *value, struct rea_format *text)
+static int read_budget(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
-	rea_format_text(text, "{");
+	const struct rea__node *seen[REA__BLOCK_FIELDS_MAX];
+	struct rea_budget_policy *budget = ret_value;
+	int error;
+
+	(void)field;
+	if (node->kind != REA__MAPPING)
+		return rea__refuse_value(reader, node, "a mapping with a rule and its keys, such as {rule: ratio, ratio: 0.2}",
+		    "; the budget cannot be turned off");
+	*budget = rea__policy_default_values()->budget;
+	error = rea__block_read(reader, node, &rea__budget_block, budget, seen);
+	return error == 0 ? check_rule(reader, seen, budget->rule) : error;
+}
+
+/* shown: bit per field of the block. */
+static void format_fields(const struct rea__block *block, uint32_t shown, const void *value, struct rea_format *text)
+{
+	const char *separator = "{";
+
 	for (size_t i = 0; i < block->fields_len; i++) {
 		const struct rea__field *field = &block->fields[i];
 
-		rea_format_text(text, i > 0 ? ", " : "");
+		if (!(shown & BIT(i)))
+			continue;
+		rea_format_text(text, separator);
 		rea_format_text(text, field->name);
 		rea_format_text(text, ": ");
 		field->type->format(field, (const char *)value + field->offset, text);
+		separator = ", ";
 	}
 	rea_format_text(text, "}");
 }
 
 static void format_budget(const struct rea__field *field, const void *value, struct rea_format *text)
 {
+	const struct rea_budget_policy *budget = value;
+
 	(void)field;
-	format_fields(&rea__budget_block, value, text);
+	format_fields(&rea__budget_block, rule_fields[budget->rule], value, text);
 }
 
 static const struct rea__type type_budget = {read_budget, format_budget};
@@ -357,7 +417,7 @@ static void format_breaker(const struct rea__field *field, const void *value, st
 
 	(void)field;
 	if (breaker->enabled)
-		format_fields(&rea__breaker_block, value, text);
+		format_fields(&rea__breaker_block, ALL_FIELDS, value, text);
 	else
 		rea_format_text(text, "off");
 }

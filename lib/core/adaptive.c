@@ -58,8 +58,7 @@ static void choose_probe(struct rea_adaptive *adaptive)
 	adaptive->probe_in = span / 2 + rea_random_below(&adaptive->random, span - span / 2);
 }
 
-int rea_adaptive_init(
-    struct rea_adaptive *adaptive, const struct rea_adaptive_options *options, struct rea_error_info *ret_info)
+int rea_adaptive_init(struct rea_adaptive *adaptive, const struct rea_adaptive_options *options, struct rea_error_info *ret_info)
 {
 	if (check(options, ret_info) != 0)
 		return REA_ERR_INVALID;
@@ -122,7 +121,7 @@ static void report_aimd(struct rea_adaptive *adaptive, uint64_t latency_ns, uint
 	double limit = adaptive->limit;
 
 	if (dropped || latency_ns > adaptive->options.latency_ns_max)
-		set_limit(adaptive, clamp(floor(limit * 9 / 10), 0, limit - 1));
+		set_limit(adaptive, floor(limit * 9 / 10)); /* of a whole number, so it is at least one less */
 	else if (2.0 * in_flight >= limit)
 		set_limit(adaptive, limit + 1);
 }

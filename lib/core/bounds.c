@@ -23,7 +23,8 @@ struct rea_format rea__begin_refusal(struct rea_error_info *info, const char *ke
 static int refuse(const struct rea__bound *bound, struct rea_error_info *info)
 {
 	struct rea_format text = rea__begin_refusal(info, bound->key);
-	bool has_min = bound->min > 0 || bound->above_min, has_max = bound->max < DBL_MAX;
+	bool is_low = !(bound->value >= bound->min); /* or no number at all */
+	bool has_min = bound->min > 0 || bound->above_min || is_low, has_max = bound->max < DBL_MAX;
 
 	rea_format_text(&text, bound->what);
 	rea_format_text(&text, " is ");

@@ -225,29 +225,29 @@ static void decide_closed(struct rea_breaker *breaker)
 		change_state(breaker, REA_BREAKER_OPEN, false, breaker->now_ns);
 }
 
-static void decide_half_open(struct rea_breaker *breaker, const struct rea__tally *result)
+static void decide_half_open(struct rea_breaker *breaker, bool failed, bool slow)
 {
 	const struct rea_breaker_policy *policy = &breaker->policy;
 	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls
 										 : policy->permitted_in_half_open;
 
-	rea__tally_add(&breaker->probes, result);
+	rea__tally_count(&breaker->probes, failed, slow);
 	if (breaker->probes.calls >= needed)
 		change_state(breaker, rea__over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED,
 		    false, breaker->now_ns);
 }
 
-static void count(struct rea_breaker *breaker, const struct rea__tally *result, bool current)
+static void count(struct rea_breaker *breaker, bool failed, bool slow, bool current)
 {
 	if (breaker->state == REA_BREAKER_DISABLED || (breaker->state == REA_BREAKER_CLOSED && !current))
 		return;
-	rea__window_add(&breaker->window, result, breaker->now_ns);
+	rea__window_add(&breaker->window, failed, slow, breaker->now_ns);
 }
 
 void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *permit, enum rea_breaker_result result,
     uint64_t latency_ns, uint64_t now_ns)
 {
-	struct rea__tally one = rea__tally_of(&breaker->policy, result == REA_BREAKER_FAILURE, latency_ns);
+	bool failed = result == REA_BREAKER_FAILURE, slow = rea__is_slow(&breaker->policy, latency_ns);
 	bool current;
 
 	if (!permit->given)
@@ -259,11 +259,11 @@ void rea_breaker_report(struct rea_breaker *breaker, struct rea_breaker_permit *
 		if (current && breaker->state == REA_BREAKER_HALF_OPEN)
 			breaker->permits_left++;
 	} else {
-		count(breaker, &one, current);
+		count(breaker, failed, slow, current);
 		if (current && breaker->state == REA_BREAKER_CLOSED)
 			decide_closed(breaker);
 		else if (current && breaker->state == REA_BREAKER_HALF_OPEN)
-			decide_half_open(breaker, &one);
+			decide_half_open(breaker, failed, slow);
 	}
 	breaker_assert_valid(breaker);
 }

@@ -52,12 +52,12 @@ static uint64_t slot_count(uint64_t slot)
 	return slot & COUNT_MAX;
 }
 
-/* Since the slot's start; 0 for a slot that a thread with a later clock began. */
-static uint64_t slot_age_ms(uint64_t slot, uint64_t now_ms)
+/* Did the slot begin less than age_ms ago? So did one that a thread with a later clock began: half of all starts are in the future. */
+static bool slot_is_younger(uint64_t slot, uint64_t age_ms, uint64_t now_ms)
 {
-	uint64_t age_ms = (now_ms - (slot >> COUNT_BITS)) & START_MASK;
+	const uint64_t future_ms = START_MASK / 2 + 1;
 
-	return age_ms > START_MASK / 2 ? 0 : age_ms;
+	return ((now_ms - (slot >> COUNT_BITS) + future_ms) & START_MASK) < future_ms + age_ms;
 }
 
 static void window_add(struct window *window, uint32_t window_ms, uint64_t now_ms)
@@ -66,7 +66,7 @@ static void window_add(struct window *window, uint32_t window_ms, uint64_t now_m
 	uint32_t width_ms = (window_ms + SLOTS - 1) / SLOTS;
 
 	assert(width_ms > 0);
-	if (slot_count(slot) > 0 && slot_age_ms(slot, now_ms) < width_ms) {
+	if (slot_count(slot) > 0 && slot_is_younger(slot, width_ms, now_ms)) {
 		if (slot_count(slot) < COUNT_MAX)
 			slot_store(head, slot >> COUNT_BITS, slot_count(slot) + 1);
 		return;
@@ -84,8 +84,7 @@ static uint64_t window_sum(const struct window *window, uint32_t window_ms, uint
 	for (size_t i = 0; i < SLOTS; i++) {
 		uint64_t slot = slot_load(&window->slots[i]);
 
-		if (slot_age_ms(slot, now_ms) < window_ms)
-			sum += slot_count(slot);
+		sum += slot_is_younger(slot, window_ms, now_ms) ? slot_count(slot) : 0;
 	}
 	return sum;
 }
@@ -337,6 +336,9 @@ static bool ratio_take(struct rea_budget *budget, uint64_t now_ns)
 {
 	bool granted;
 
+	/* A refusal takes no lock. */
+	if (ratio_available(budget, now_ns) == 0)
+		return false;
 	lock(budget);
 	granted = ratio_available(budget, now_ns) > 0;
 	if (granted)
@@ -382,8 +384,7 @@ static uint32_t grpc_available(const struct rea_budget *budget)
 
 /* ---- aws ---- */
 
-static void aws_report(
-    struct rea_budget *budget, enum rea_budget_result result, const struct rea_budget_lease *lease)
+static void aws_report(struct rea_budget *budget, enum rea_budget_result result, const struct rea_budget_lease *lease)
 {
 	bool retry = lease != NULL && lease->held;
 
@@ -435,8 +436,8 @@ static bool is_failure(enum rea_budget_result result)
 	return result > REA_BUDGET_SUCCESS && result < REA_BUDGET_NEUTRAL;
 }
 
-bool rea_budget_withdraw(struct rea_budget *budget, enum rea_budget_result failure, uint64_t now_ns,
-    struct rea_budget_lease *ret_lease)
+bool rea_budget_withdraw(
+    struct rea_budget *budget, enum rea_budget_result failure, uint64_t now_ns, struct rea_budget_lease *ret_lease)
 {
 	struct rea_budget_lease lease = {.taken_ns = now_ns, .rule = rule_of(budget), .held = true};
 	bool granted = false;

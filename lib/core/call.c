@@ -118,7 +118,8 @@ void rea_call_begin(struct rea_call *call, const struct rea_call_options *option
 {
 	assert(options->version == REA_CALL_OPTIONS_VERSION);
 	assert(options->breaker == NULL || options->gate == NULL);
-	call->options = *options;
+	if (options != &call->options)
+		call->options = *options;
 	call->state = READY;
 	call->attempts = call->tried_len = 0;
 	call->attempts_max = rea_policy_attempts(options->policy);
@@ -132,7 +133,6 @@ void rea_call_begin(struct rea_call *call, const struct rea_call_options *option
 	call->grant = options->grant;
 	call->lease.held = false;
 	call->permit.given = false;
-	assert_valid(call);
 }
 
 void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns)

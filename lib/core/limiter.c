@@ -29,8 +29,7 @@ void rea_limiter_options_init(struct rea_limiter_options *options)
 	*options = (struct rea_limiter_options){.version = REA_LIMITER_OPTIONS_VERSION, .concurrent_max = 25};
 }
 
-int rea_limiter_init(
-    struct rea_limiter *limiter, const struct rea_limiter_options *options, struct rea_error_info *ret_info)
+int rea_limiter_init(struct rea_limiter *limiter, const struct rea_limiter_options *options, struct rea_error_info *ret_info)
 {
 	const struct rea__bound bounds[] = {
 	    {"concurrent_max", "concurrent_max", options->concurrent_max, 1, REA_LIMITER_CONCURRENT_MAX, false, NULL},
@@ -40,8 +39,7 @@ int rea_limiter_init(
 	assert(options->version == REA_LIMITER_OPTIONS_VERSION);
 	if (rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), ret_info) != 0)
 		return REA_ERR_INVALID;
-	*limiter = (struct rea_limiter){
-	    .concurrent_max = options->concurrent_max, .waiting_max = options->waiting_max};
+	*limiter = (struct rea_limiter){.concurrent_max = options->concurrent_max, .waiting_max = options->waiting_max};
 	return 0;
 }
 

@@ -152,11 +152,13 @@ void rea_policy_merge(
 uint32_t rea_policy_attempts(const struct rea_policy *policy)
 {
 	uint64_t on_each = UINT64_C(1) + policy->max_retry_same_instance,
-		 instances = UINT64_C(1) + policy->max_retry_next_instance;
+		 instances = UINT64_C(1) + policy->max_retry_next_instance, attempts;
 
 	if (policy->when_all_tried == REA_ALL_TRIED_CYCLE)
 		on_each = 1;
-	return (uint32_t)rea_time_min(rea_time_mul(on_each, instances), UINT32_MAX);
+	/* Neither is 0 nor above 2^32, so that the product wraps at most to 0. */
+	attempts = on_each * instances;
+	return attempts == 0 || attempts > UINT32_MAX ? UINT32_MAX : (uint32_t)attempts;
 }
 
 void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret_backoff)

@@ -74,9 +74,22 @@ static uint64_t latest(const struct rea_rate *rate, uint64_t now_ns)
 	return rea_time_max(rate->now_ns, now_ns);
 }
 
+static void remove_gap(struct rea_rate *rate, uint32_t index)
+{
+	rate->gaps_len--;
+	memmove(&rate->gaps[index], &rate->gaps[index + 1], (rate->gaps_len - index) * sizeof(rate->gaps[0]));
+}
+
+/* What is past can never be taken. */
+static void see_time(struct rea_rate *rate, uint64_t now_ns)
+{
+	rate->now_ns = latest(rate, now_ns);
+	while (rate->gaps_len > 0 && rate->gaps[0].end_ns <= rate->now_ns)
+		remove_gap(rate, 0);
+}
+
 /* The first place from now on for something that long: in a gap, whose index is returned, or behind all (gaps_len). */
-static uint32_t find_place(
-    const struct rea_rate *rate, uint64_t length_ns, uint64_t now_ns, struct rea_rate_stretch *ret_place)
+static uint32_t find_place(const struct rea_rate *rate, uint64_t length_ns, uint64_t now_ns, struct rea_rate_stretch *ret_place)
 {
 	uint32_t i;
 
@@ -93,17 +106,10 @@ static uint32_t find_place(
 	return i;
 }
 
+/* REA_NEVER for a place that reaches to the end of time. */
 static uint64_t wait_of(const struct rea_rate *rate, const struct rea_rate_stretch *place, uint64_t now_ns)
 {
-	if (place->end_ns == REA_NEVER)
-		return REA_NEVER;
 	return rea_time_sub(rea_time_sub(place->end_ns, rate->burst * rate->interval_ns), now_ns);
-}
-
-static void remove_gap(struct rea_rate *rate, uint32_t index)
-{
-	rate->gaps_len--;
-	memmove(&rate->gaps[index], &rate->gaps[index + 1], (rate->gaps_len - index) * sizeof(rate->gaps[0]));
 }
 
 /* What of the gap lies before the place is past. */
@@ -127,9 +133,9 @@ bool rea_rate_reserve(struct rea_rate *rate, uint32_t permits, uint64_t wait_max
 	assert(permits >= 1);
 	if (permits > rate->burst)
 		return false;
-	now_ns = rate->now_ns = latest(rate, now_ns);
-	gap = find_place(rate, permits * rate->interval_ns, now_ns, &reservation.stretch);
-	reservation.wait_ns = wait_of(rate, &reservation.stretch, now_ns);
+	see_time(rate, now_ns);
+	gap = find_place(rate, permits * rate->interval_ns, rate->now_ns, &reservation.stretch);
+	reservation.wait_ns = wait_of(rate, &reservation.stretch, rate->now_ns);
 	if (reservation.wait_ns > wait_max_ns || reservation.wait_ns == REA_NEVER)
 		return false;
 	occupy(rate, gap, &reservation.stretch);
@@ -180,11 +186,9 @@ static void add_gap(struct rea_rate *rate, struct rea_rate_stretch gap)
 	rate->gaps_len++;
 }
 
-/* Gaps that are past can never be taken; a gap at the end of the line is none. */
-static void tidy(struct rea_rate *rate)
+/* A gap at the end of the line is none. */
+static void pull_back(struct rea_rate *rate)
 {
-	while (rate->gaps_len > 0 && rate->gaps[0].end_ns <= rate->now_ns)
-		remove_gap(rate, 0);
 	while (rate->gaps_len > 0 && rate->gaps[rate->gaps_len - 1].end_ns == rate->taken_to_ns)
 		rate->taken_to_ns = rate->gaps[--rate->gaps_len].start_ns;
 }
@@ -196,9 +200,8 @@ void rea_rate_cancel(struct rea_rate *rate, struct rea_rate_reservation *reserva
 	if (stretch.end_ns == 0)
 		return;
 	*reservation = (struct rea_rate_reservation){.wait_ns = 0};
-	rate->now_ns = latest(rate, now_ns);
-	tidy(rate);
+	see_time(rate, now_ns);
 	add_gap(rate, stretch);
-	tidy(rate);
+	pull_back(rate);
 	rate_assert_valid(rate);
 }

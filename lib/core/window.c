@@ -13,23 +13,11 @@
  * cannot overflow. */
 #define SLOT_CALLS_MAX (UINT32_MAX / WINDOW_SECONDS_MAX)
 
-void rea__tally_add(struct rea__tally *tally, const struct rea__tally *part)
-{
-	tally->calls += part->calls;
-	tally->failures += part->failures;
-	tally->slow += part->slow;
-}
-
 static void tally_subtract(struct rea__tally *tally, const struct rea__tally *part)
 {
 	tally->calls -= part->calls;
 	tally->failures -= part->failures;
 	tally->slow -= part->slow;
-}
-
-struct rea__tally rea__tally_of(const struct rea_breaker_policy *policy, bool failed, uint64_t latency_ns)
-{
-	return (struct rea__tally){1, failed, latency_ns > policy->slow_call_duration_ns};
 }
 
 void rea__window_init(struct rea__window *window, const struct rea_breaker_policy *policy, struct rea__tally *slots)
@@ -82,52 +70,58 @@ static void advance(struct rea__window *window, uint64_t second)
 	window->head = second;
 }
 
-/* second: still in the window. */
-static void add_in_second(struct rea__window *window, const struct rea__tally *results, uint64_t second)
-{
-	struct rea__tally *slot = &window->slots[second % window->size];
-
-	if (results->calls > SLOT_CALLS_MAX - slot->calls)
-		return;
-	rea__tally_add(slot, results);
-	rea__tally_add(&window->total, results);
-}
-
-static void add_as_next(struct rea__window *window, const struct rea__tally *result)
+static void add_as_next(struct rea__window *window, bool failed, bool slow)
 {
 	struct rea__tally *slot = &window->slots[window->head++ % window->size];
 
 	tally_subtract(&window->total, slot);
-	*slot = *result;
-	rea__tally_add(&window->total, result);
+	slot->calls = 1;
+	slot->failures = failed;
+	slot->slow = slow;
+	rea__tally_count(&window->total, failed, slow);
 }
 
-void rea__window_add(struct rea__window *window, const struct rea__tally *result, uint64_t now_ns)
+void rea__window_add(struct rea__window *window, bool failed, bool slow, uint64_t now_ns)
 {
+	struct rea__tally *slot;
+
 	if (!window->timed) {
-		add_as_next(window, result);
+		add_as_next(window, failed, slow);
 		return;
 	}
 	advance(window, now_ns / REA_NS_PER_S);
-	add_in_second(window, result, window->head);
+	slot = &window->slots[window->head % window->size];
+	if (slot->calls == SLOT_CALLS_MAX)
+		return;
+	rea__tally_count(slot, failed, slow);
+	rea__tally_count(&window->total, failed, slow);
+}
+
+/* second: not later than the head. */
+static void add_successes_in_second(struct rea__window *window, uint64_t count, uint64_t second)
+{
+	struct rea__tally *slot = &window->slots[second % window->size];
+	uint32_t fit = (uint32_t)rea_time_min(count, SLOT_CALLS_MAX - slot->calls);
+
+	if (window->head - second >= window->size)
+		return;
+	slot->calls += fit;
+	window->total.calls += fit;
 }
 
 void rea__window_add_successes(struct rea__window *window, uint64_t count, uint64_t time_ns)
 {
 	uint64_t second = time_ns / REA_NS_PER_S;
-	struct rea__tally good = {.calls = 1};
 
 	if (!window->timed) {
 		/* More than the window holds would only go round. */
 		for (uint64_t i = rea_time_min(count, window->size); i > 0; i--)
-			add_as_next(window, &good);
+			add_as_next(window, false, false);
 		return;
 	}
 	if (second > window->head)
 		advance(window, second);
-	good.calls = (uint32_t)rea_time_min(count, SLOT_CALLS_MAX);
-	if (window->head - second < window->size)
-		add_in_second(window, &good, second);
+	add_successes_in_second(window, count, second);
 }
 
 uint32_t rea__minimum_calls(const struct rea_breaker_policy *policy)

@@ -22,9 +22,18 @@ struct rea__window {
 	struct rea__tally *slots;
 };
 
-void rea__tally_add(struct rea__tally *tally, const struct rea__tally *part);
-/* One call, in the breaker's words. */
-struct rea__tally rea__tally_of(const struct rea_breaker_policy *policy, bool failed, uint64_t latency_ns);
+/* One more call. */
+static inline void rea__tally_count(struct rea__tally *tally, bool failed, bool slow)
+{
+	tally->calls++;
+	tally->failures += failed;
+	tally->slow += slow;
+}
+
+static inline bool rea__is_slow(const struct rea_breaker_policy *policy, uint64_t latency_ns)
+{
+	return latency_ns > policy->slow_call_duration_ns;
+}
 
 /* slots: policy->window_size of them, borrowed while the window lives. */
 void rea__window_init(struct rea__window *window, const struct rea_breaker_policy *policy, struct rea__tally *slots);
@@ -32,7 +41,7 @@ void rea__window_clear(struct rea__window *window);
 /* The sum as it is at now, which is not earlier than what was added last. */
 struct rea__tally rea__window_at(const struct rea__window *window, uint64_t now_ns);
 /* One result, now. */
-void rea__window_add(struct rea__window *window, const struct rea__tally *result, uint64_t now_ns);
+void rea__window_add(struct rea__window *window, bool failed, bool slow, uint64_t now_ns);
 /* Good and quick calls that ended in the second of time_ns, which may be over; a count window takes them as the latest. */
 void rea__window_add_successes(struct rea__window *window, uint64_t count, uint64_t time_ns);
 

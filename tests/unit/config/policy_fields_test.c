@@ -110,6 +110,53 @@ static void retry_on_in_one_text(void **state)
 	assert_int_equal(policy_of("      retry-on: ' unavailable,never_sent,unavailable '\n").retry_on, expected);
 }
 
+static void budgets_with_tokens(void **state)
+{
+	struct rea_budget_policy budget = policy_of("      budget: {rule: grpc, max-tokens: 10, token-ratio: 0.1}\n").budget;
+
+	(void)state;
+	assert_int_equal(budget.rule, REA_BUDGET_GRPC);
+	assert_int_equal(budget.max_tokens, 10);
+	assert_int_equal(budget.token_ratio_permille, 100);
+	budget = policy_of("      budget: {tokenRatio: 999.999, maxTokens: 1000, rule: grpc}\n").budget;
+	assert_int_equal(budget.max_tokens, 1000);
+	assert_int_equal(budget.token_ratio_permille, 999999);
+	budget = policy_of("      budget: {rule: aws}\n").budget;
+	assert_int_equal(budget.rule, REA_BUDGET_AWS);
+	assert_int_equal(budget.capacity, 500);
+	assert_int_equal(budget.cost_transient, 14);
+	assert_int_equal(budget.cost_timeout, 14);
+	assert_int_equal(budget.cost_throttling, 5);
+	/* Until 2026. */
+	budget = policy_of("      budget: {rule: aws, capacity: 501, cost-transient: 5, cost-timeout: 10, cost-throttling: 6}\n").budget;
+	assert_int_equal(budget.capacity, 501);
+	assert_int_equal(budget.cost_transient, 5);
+	assert_int_equal(budget.cost_timeout, 10);
+	assert_int_equal(budget.cost_throttling, 6);
+}
+
+/* Each shows the keys of its own rule. */
+static void budgets_as_text(void **state)
+{
+	static const char *const texts[] = {"{rule: ratio, ratio: 0.3, reserve: 1, window-ms: 1000}",
+	    "{rule: grpc, max-tokens: 7, token-ratio: 0.125}",
+	    "{rule: aws, capacity: 400, cost-transient: 3, cost-timeout: 4, cost-throttling: 5}"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const struct rea__field *field = &rea__policy_block.fields[REA_POLICY_BUDGET];
+		char line[160], shown[160];
+		struct rea_policy policy;
+		struct rea_format text;
+
+		snprintf(line, sizeof(line), "      budget: %s\n", texts[i]);
+		policy = policy_of(line);
+		rea_format_init(&text, shown, sizeof(shown));
+		field->type->format(field, (const char *)&policy + field->offset, &text);
+		assert_string_equal(shown, texts[i]);
+	}
+}
+
 /* A block of its own stands for the whole: what it does not say is at its default, not inherited. */
 static void blocks_are_taken_whole(void **state)
 {
@@ -267,15 +314,39 @@ static const struct refusal refusals[] = {
 	   "ok, 222: ok, 223: ok, 224: ok, 225: ok, 226: ok, 227: ok, 228: ok, 229: ok, 230: ok, 231: ok, 232: ok}\n",
 	REA_ERR_INVALID, 4, 306, "rpc.feign.retry.classify.232", "more than 32 codes"},
     {RETRY "      budget: off\n", REA_ERR_INVALID, 4, 15, "rpc.feign.retry.budget",
-	"expected a mapping with rule, ratio, reserve, window-ms, got \"off\"; the budget cannot be turned off"},
+	"expected a mapping with a rule and its keys, such as {rule: ratio, ratio: 0.2}, got \"off\"; the budget cannot be turned off"},
     {RETRY "      budget: {ratio: 150}\n", REA_ERR_INVALID, 4, 23, "rpc.feign.retry.budget.ratio",
 	"expected a number from 0 to 1, got \"150\"; it is the share of first attempts that may be retried"},
     {RETRY "      budget: {ratio: 0.2005}\n", REA_ERR_INVALID, 4, 23, "rpc.feign.retry.budget.ratio",
 	"expected a number with at most three digits after the point, got \"0.2005\""},
     {RETRY "      budget: {rule: evidence}\n", REA_ERR_INVALID, 4, 22, "rpc.feign.retry.budget.rule",
-	"the rule \"evidence\" is not available in this version; expected ratio"},
+	"the rule \"evidence\" is not available in this version; expected ratio, grpc or aws"},
     {RETRY "      budget: {rule: fixed}\n", REA_ERR_INVALID, 4, 22, "rpc.feign.retry.budget.rule",
-	"expected ratio, got \"fixed\""},
+	"expected ratio, grpc or aws, got \"fixed\""},
+    {RETRY "      budget: {rule: grpc, ratio: 0.2}\n", REA_ERR_INVALID, 4, 28, "rpc.feign.retry.budget.ratio",
+	"the rule grpc has no key ratio"},
+    {RETRY "      budget: {maxTokens: 10, tokenRatio: 0.1}\n", REA_ERR_INVALID, 4, 16, "rpc.feign.retry.budget.maxTokens",
+	"the rule ratio has no key max-tokens"},
+    {RETRY "      budget: {cost-timeout: 14, rule: grpc}\n", REA_ERR_INVALID, 4, 16, "rpc.feign.retry.budget.cost-timeout",
+	"the rule grpc has no key cost-timeout"},
+    {RETRY "      budget: {rule: aws, window-ms: 5000}\n", REA_ERR_INVALID, 4, 27, "rpc.feign.retry.budget.window-ms",
+	"the rule aws has no key window-ms"},
+    {RETRY "      budget: {rule: grpc, max-tokens: 0}\n", REA_ERR_INVALID, 4, 40, "rpc.feign.retry.budget.max-tokens",
+	"expected a whole number from 1 to 1000, got \"0\""},
+    {RETRY "      budget: {rule: grpc, max-tokens: 1001}\n", REA_ERR_INVALID, 4, 40, "rpc.feign.retry.budget.max-tokens",
+	"expected a whole number from 1 to 1000, got \"1001\""},
+    {RETRY "      budget: {rule: grpc, token-ratio: 0}\n", REA_ERR_INVALID, 4, 41, "rpc.feign.retry.budget.token-ratio",
+	"expected a number from 0.001 to 1000, got \"0\""},
+    {RETRY "      budget: {rule: grpc, token-ratio: 0.0005}\n", REA_ERR_INVALID, 4, 41,
+	"rpc.feign.retry.budget.token-ratio", "expected a number from 0.001 to 1000, got \"0.0005\""},
+    {RETRY "      budget: {rule: grpc, token-ratio: 0.1005}\n", REA_ERR_INVALID, 4, 41,
+	"rpc.feign.retry.budget.token-ratio", "expected a number with at most three digits after the point, got \"0.1005\""},
+    {RETRY "      budget: {rule: aws, capacity: 0}\n", REA_ERR_INVALID, 4, 37, "rpc.feign.retry.budget.capacity",
+	"expected a whole number from 1 to 1000000, got \"0\""},
+    {RETRY "      budget: {rule: aws, cost-throttling: 1000001}\n", REA_ERR_INVALID, 4, 44,
+	"rpc.feign.retry.budget.cost-throttling", "expected a whole number from 1 to 1000000, got \"1000001\""},
+    {RETRY "      budget: {rule: aws, capacity: 13}\n", REA_ERR_INVALID, 4, 15, "rpc.feign.retry.budget",
+	"the budget's cost-transient is 14; it must be at least 1 and at most 13 (capacity)"},
     {RETRY "      budget: {reserve: -1}\n", REA_ERR_INVALID, 4, 25, "rpc.feign.retry.budget.reserve",
 	"expected a whole number from 0 to 1000000, got \"-1\""},
     {RETRY "      budget: {window-ms: 500}\n", REA_ERR_INVALID, 4, 27, "rpc.feign.retry.budget.window-ms",
@@ -357,6 +428,8 @@ int main(void)
 	    cmocka_unit_test(every_key),
 	    cmocka_unit_test(camel_case),
 	    cmocka_unit_test(retry_on_in_one_text),
+	    cmocka_unit_test(budgets_with_tokens),
+	    cmocka_unit_test(budgets_as_text),
 	    cmocka_unit_test(blocks_are_taken_whole),
 	    cmocka_unit_test(names_are_those_of_the_core),
 	    cmocka_unit_test(default_values_are_the_defaults),

@@ -18,7 +18,8 @@ static const struct rea_budget_policy defaults = {.ratio_permille = 200, .reserv
 
 static struct rea_budget *new_budget(uint32_t ratio_permille, uint32_t reserve_per_s, uint32_t window_ms)
 {
-	struct rea_budget_policy policy = {.ratio_permille = ratio_permille, .reserve_per_s = reserve_per_s, .window_ms = window_ms};
+	struct rea_budget_policy policy = {
+	    .ratio_permille = ratio_permille, .reserve_per_s = reserve_per_s, .window_ms = window_ms};
 	struct rea_budget *budget = NULL;
 
 	assert_int_equal(rea_budget_new(&policy, 3, NULL, &budget), 0);
@@ -288,7 +289,8 @@ static void property_the_same_as_a_plain_ledger(void **state)
 static void wrong_numbers_are_refused(void **state)
 {
 	static const struct rea_budget_policy wrong[] = {{.ratio_permille = 1001, .reserve_per_s = 10, .window_ms = 10000},
-	    {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 999}, {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 60001},
+	    {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 999},
+	    {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 60001},
 	    {.rule = (enum rea_budget_rule)9, .ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000}};
 	struct rea_budget *budget = (void *)1;
 

@@ -168,11 +168,8 @@ static void *spend_and_earn(void *arg)
 
 static struct rea_budget_policy quota_policy(uint32_t capacity)
 {
-	return (struct rea_budget_policy){.rule = REA_BUDGET_AWS,
-	    .capacity = capacity,
-	    .cost_transient = 1,
-	    .cost_timeout = COST,
-	    .cost_throttling = COST};
+	return (struct rea_budget_policy){
+	    .rule = REA_BUDGET_AWS, .capacity = capacity, .cost_transient = 1, .cost_timeout = COST, .cost_throttling = COST};
 }
 
 static void l12_f_the_quota_equals_the_serial_ledger(void **state)

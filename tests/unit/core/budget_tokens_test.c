@@ -394,7 +394,8 @@ static void another_rule_begins_full_and_old_leases_stay_right(void **state)
 	assert_int_equal(balance(budget, &quota), 500);
 	assert_true(rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, NOW, &from_aws));
 	/* The success of a retry that was paid for elsewhere is no first try. */
-	rea_budget_report(budget, 0, REA_BUDGET_SUCCESS, &(struct rea_budget_lease){.rule = REA_BUDGET_GRPC, .held = true}, NOW);
+	rea_budget_report(
+	    budget, 0, REA_BUDGET_SUCCESS, &(struct rea_budget_lease){.rule = REA_BUDGET_GRPC, .held = true}, NOW);
 	assert_int_equal(balance(budget, &quota), 0);
 	rea_budget_configure(budget, &throttle);
 	assert_true(rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, NOW, &from_grpc));
@@ -525,11 +526,7 @@ static void the_bounds_are_legal(void **state)
 	    {.rule = REA_BUDGET_GRPC, .max_tokens = 1, .token_ratio_permille = 1},
 	    {.rule = REA_BUDGET_GRPC, .max_tokens = 1000, .token_ratio_permille = 1000000},
 	    {.rule = REA_BUDGET_AWS, .capacity = 1, .cost_transient = 1, .cost_timeout = 1, .cost_throttling = 1},
-	    {.rule = REA_BUDGET_AWS,
-		.capacity = 1000000,
-		.cost_transient = 1000000,
-		.cost_timeout = 1000000,
-		.cost_throttling = 1000000},
+	    {.rule = REA_BUDGET_AWS, .capacity = 1000000, .cost_transient = 1000000, .cost_timeout = 1000000, .cost_throttling = 1000000},
 	};
 
 	(void)state;

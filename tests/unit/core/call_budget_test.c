@@ -78,8 +78,7 @@ static void run_outage(const struct rea_report *report, uint32_t full_calls, uin
 		uint32_t attempts = run(reports);
 
 		assert_int_equal(attempts, call < full_calls ? 3 : call < full_calls + one_retry ? 2 : 1);
-		assert_give_up(&rig, attempts,
-		    attempts == 3 ? REA_REASON_ATTEMPTS_EXHAUSTED : REA_REASON_BUDGET_EXHAUSTED);
+		assert_give_up(&rig, attempts, attempts == 3 ? REA_REASON_ATTEMPTS_EXHAUSTED : REA_REASON_BUDGET_EXHAUSTED);
 	}
 	assert_int_equal(balance(), left);
 }
@@ -93,8 +92,7 @@ static void l12_a_the_quota_drains(void **state)
 	const struct rea_report refused = {
 	    .outcome = REA_OUTCOME_NEVER_SENT, .code_kind = REA_CODE_ERRNO, .code = ECONNREFUSED};
 	/* The number alone means nothing. */
-	const struct rea_report status = {
-	    .outcome = REA_OUTCOME_UNAVAILABLE, .code_kind = REA_CODE_HTTP, .code = ETIMEDOUT};
+	const struct rea_report status = {.outcome = REA_OUTCOME_UNAVAILABLE, .code_kind = REA_CODE_HTTP, .code = ETIMEDOUT};
 	const struct rea_report throttled = {.outcome = REA_OUTCOME_THROTTLED};
 	const struct {
 		const struct rea_report *report;

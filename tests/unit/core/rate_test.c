@@ -142,16 +142,24 @@ static void thirds_of_a_second(void **state)
 
 static void time_never_runs_backwards(void **state)
 {
+	struct rea_rate_reservation last;
+
 	(void)state;
 	set_up(10, S(1), 1);
 	reserve(1, S(5), 0);
 	reserve(1, S(1), MS(100));
 	assert_false(rea_rate_acquire(&rate, 1, 0));
 	assert_true(rea_rate_wait(&rate, 1, 0) == MS(200));
+	/* A cancel sees the time too. */
+	last = reserve(1, 0, MS(200));
+	rea_rate_cancel(&rate, &last, S(5) + MS(150));
+	assert_true(rea_rate_wait(&rate, 1, S(5)) == MS(50));
 }
 
 static void the_end_of_time(void **state)
 {
+	struct rea_rate_reservation reservation;
+
 	(void)state;
 	set_up(1, REA_RATE_PERIOD_NS_MAX, 1000000);
 	assert_true(rea_rate_acquire(&rate, 1000000, 0));
@@ -162,6 +170,7 @@ static void the_end_of_time(void **state)
 	/* A place that reaches beyond it is none. */
 	assert_true(rea_rate_wait(&rate, 1, REA_NEVER - 1) == REA_NEVER);
 	assert_false(rea_rate_acquire(&rate, 1, REA_NEVER - 1));
+	assert_false(rea_rate_reserve(&rate, 1, REA_NEVER, REA_NEVER - 1, &reservation));
 	assert_false(rea_rate_acquire(&rate, 1, REA_NEVER));
 }
 
@@ -239,8 +248,8 @@ static void a_gap_is_taken_in_parts(void **state)
 static void all_of_them_cancelled_is_as_if_never_reserved(void **state)
 {
 	enum { COUNT = 8 };
-	static const size_t orders[][COUNT] = {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}, {1, 3, 5, 7, 0, 2, 4, 6},
-	    {6, 4, 2, 0, 7, 5, 3, 1}, {3, 0, 7, 5, 1, 6, 2, 4}};
+	static const size_t orders[][COUNT] = {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0},
+	    {1, 3, 5, 7, 0, 2, 4, 6}, {6, 4, 2, 0, 7, 5, 3, 1}, {3, 0, 7, 5, 1, 6, 2, 4}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
@@ -268,7 +277,7 @@ static void too_many_gaps(void **state)
 	for (uint32_t k = 0; k < COUNT; k++)
 		reservations[k] = reserve(1, S(5), MS(100) * (k + 1));
 	earliest = reservations[0];
-	for (uint32_t k = 2; k < COUNT - 1; k += 2) /* nine gaps, apart */
+	for (uint32_t k = 2; k < COUNT - 1; k += 2) /* ten gaps, apart */
 		rea_rate_cancel(&rate, &reservations[k], S(5));
 	rea_rate_cancel(&rate, &earliest, S(5));
 	for (uint32_t k = COUNT - 2 - 2 * (REA_RATE_GAPS_MAX - 1); k < COUNT - 1; k += 2)
@@ -309,11 +318,13 @@ static void property_plain_gcra(void **state)
 			uint64_t wait_max_ns = rea_random_below(&random, 10 * interval_ns), wait_ns, next_ns;
 			struct rea_rate_reservation reservation;
 
-			now_ns += rea_random_below(&random, rea_random_below(&random, 20) == 0 ? 20 * interval_ns : 3 * interval_ns);
+			now_ns += rea_random_below(
+			    &random, rea_random_below(&random, 20) == 0 ? 20 * interval_ns : 3 * interval_ns);
 			next_ns = (arrival_ns > now_ns ? arrival_ns : now_ns) + permits * interval_ns;
 			wait_ns = next_ns > now_ns + burst * interval_ns ? next_ns - burst * interval_ns - now_ns : 0;
 			assert_true(rea_rate_wait(&rate, permits, now_ns) == wait_ns);
-			assert_int_equal(rea_rate_reserve(&rate, permits, wait_max_ns, now_ns, &reservation), wait_ns <= wait_max_ns);
+			assert_int_equal(rea_rate_reserve(&rate, permits, wait_max_ns, now_ns, &reservation),
+			    wait_ns <= wait_max_ns);
 			if (wait_ns > wait_max_ns)
 				continue;
 			assert_true(reservation.wait_ns == wait_ns);
@@ -434,8 +445,7 @@ static void wrong_numbers_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(legal) / sizeof(legal[0]); i++)
 		assert_int_equal(rea_rate_init(&rate, &legal[i], NULL), 0);
 	assert_refused(numbers(0, S(1), 1), "permits", "permits is 0; it must be at least 1 and at most 1000000");
-	assert_refused(
-	    numbers(1000001, S(3), 1), "permits", "permits is 1000001; it must be at least 1 and at most 1000000");
+	assert_refused(numbers(1000001, S(3), 1), "permits", "permits is 1000001; it must be at least 1 and at most 1000000");
 	assert_refused(numbers(1001, MS(1), 1), "permits",
 	    "permits is 1001; it must be at least 1 and at most 1000 (one in a microsecond)");
 	assert_refused(numbers(1, MS(1) - 1, 1), "period_ns",
