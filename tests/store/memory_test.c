@@ -1,0 +1,6 @@
+#include "conformance.h"
+
+int main(void)
+{
+	return conformance_run("memory", false);
+}
