@@ -1,6 +1,6 @@
 /*
- * The request's body where libcurl reads it through a function: the same bytes on every attempt. A source that can seek is set back; of one
- * that cannot what was read is kept, up to a limit.
+ * The request's body where libcurl reads it through a function: the same bytes on every attempt. A source that can seek
+ * is set back; of one that cannot what was read is kept, up to a limit.
  */
 #ifndef REA_CURL_BODY_H
 #define REA_CURL_BODY_H

@@ -1,6 +1,7 @@
 /*
- * Calls and their attempts, without a clock and without waiting: the program says what time it is and what libcurl said. Guarantees: one attempt is
- * one request (request.c); the handle is given back as it was; whatever the engine decided is done, and `done` is called once.
+ * Calls and their attempts, without a clock and without waiting: the program says what time it is and what libcurl
+ * said. Guarantees: one attempt is one request (request.c); the handle is given back as it was; whatever the engine
+ * decided is done, and `done` is called once.
  *
  *            due                    message, time is up: retry
  *   READY ─────────▶ FLYING ─────────────────────────────────▶ WAITING
@@ -140,22 +141,35 @@ static void finish(struct rea__transfer *transfer, const struct rea_decision *de
 	done(easy, &result, done_data);
 }
 
+static void leave_load(struct rea__transfer *transfer, const struct rea_report *report, uint64_t now_ns)
+{
+	if (transfer->attempt.load != NULL)
+		rea_load_end(transfer->attempt.load, report, now_ns);
+	transfer->attempt.load = NULL;
+}
+
+/* Without a word to the program. */
+static void abandon(struct rea__transfer *transfer)
+{
+	static const struct rea_report cancelled = {.outcome = REA_OUTCOME_CANCELLED};
+	struct rea_decision decision;
+
+	leave_load(transfer, &cancelled, transfer->attempt.start_ns);
+	rea_call_cancel(&transfer->decide, transfer->attempt.start_ns, &decision);
+	enter(transfer, REA__TRANSFER_ENDED, 0);
+	rea__request_give_handle_back(transfer);
+	transfer_free(transfer);
+}
+
 void rea_curl_free(struct rea_curl *curl)
 {
-	struct rea_decision decision;
 	struct rea_alloc alloc;
 
 	if (curl == NULL)
 		return;
 	for (size_t i = 0; i < REA__CURL_BUCKETS; i++)
-		while (curl->buckets[i] != NULL) {
-			struct rea__transfer *transfer = curl->buckets[i];
-
-			rea_call_cancel(&transfer->decide, 0, &decision);
-			enter(transfer, REA__TRANSFER_ENDED, 0);
-			rea__request_give_handle_back(transfer);
-			transfer_free(transfer);
-		}
+		while (curl->buckets[i] != NULL)
+			abandon(curl->buckets[i]);
 	if (curl->own_multi)
 		curl_multi_cleanup(curl->multi);
 	rea__schedule_fini(&curl->schedule, &curl->alloc);
@@ -164,13 +178,6 @@ void rea_curl_free(struct rea_curl *curl)
 }
 
 /* ---- the end of an attempt ---- */
-
-static void leave_load(struct rea__transfer *transfer, const struct rea_report *report, uint64_t now_ns)
-{
-	if (transfer->attempt.load != NULL)
-		rea_load_end(transfer->attempt.load, report, now_ns);
-	transfer->attempt.load = NULL;
-}
 
 static enum rea_phase phase_of(const struct rea__transfer *transfer)
 {
@@ -372,7 +379,7 @@ static void run_due(struct rea__transfer *transfer, uint64_t now_ns)
 	case REA__TRANSFER_ENDED:
 		break;
 	}
-	assert(!"a call that has ended is due");
+	assert(transfer->state != REA__TRANSFER_ENDED);
 }
 
 void rea_curl_run(struct rea_curl *curl, uint64_t now_ns)

@@ -98,8 +98,7 @@ int rea__request_read_url(struct rea__transfer *transfer);
 /* The key and the mark of a layer above. Returns 0 or REA_ERR_INVALID. */
 int rea__request_read_fields(struct rea__transfer *transfer);
 /* Put fields and target of the coming attempt on the handle. */
-void rea__request_prepare(
-    struct rea__transfer *transfer, const struct rea_decision *decision, uint64_t now_ns);
+void rea__request_prepare(struct rea__transfer *transfer, const struct rea_decision *decision, uint64_t now_ns);
 /* Put callbacks on the handle, and at the end what the program had there. */
 void rea__request_take_handle(struct rea__transfer *transfer);
 void rea__request_give_handle_back(struct rea__transfer *transfer);

@@ -1,6 +1,6 @@
 /*
- * What a transfer came to. Guarantee: whatever libcurl or a peer said, the answer is one outcome, and one that may have run at the callee is never
- * called never_sent.
+ * What a transfer came to. Guarantee: whatever libcurl or a peer said, the answer is one outcome, and one that may have
+ * run at the callee is never called never_sent.
  */
 #include "curl/internal.h"
 
@@ -62,8 +62,8 @@ static enum rea_outcome outcome_of(CURLcode code, enum rea_phase phase)
 	return rea_outcome_from_phase(phase);
 }
 
-/* The errno to show, 0 = none. libcurl's own is from an earlier transfer unless connecting failed; an orderly end in the wrong place is told like
- * a reset. */
+/* The errno to show, 0 = none. libcurl's own is from an earlier transfer unless connecting failed; an orderly end in
+ * the wrong place is told like a reset. */
 static uint32_t errno_of(CURL *easy, CURLcode code)
 {
 	switch ((int)code) {

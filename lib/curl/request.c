@@ -1,7 +1,8 @@
 /*
  * What an attempt adds to the program's request, where it goes, and how often it really goes out.
  *
- * Nothing here is copied into libcurl: the fields of rea stand as list nodes in front of the program's own list, which is never written.
+ * Nothing here is copied into libcurl: the fields of rea stand as list nodes in front of the program's own list, which
+ * is never written.
  */
 #include "curl/internal.h"
 
@@ -237,8 +238,8 @@ static bool is_at_instance(const struct rea__transfer *transfer, const char *ip,
 	       rea_instance_id_equal(&id, &transfer->attempt.id);
 }
 
-/* A request is about to go out although nothing was heard of the one before. True: that must not be. If no byte of that one went out, this is not
- * the second but still the first. */
+/* A request is about to go out although nothing was heard of the one before. True: that must not be. If no byte of that
+ * one went out, this is not the second but still the first. */
 static bool is_resend(const struct rea__transfer *transfer)
 {
 	const struct rea__attempt *attempt = &transfer->attempt;

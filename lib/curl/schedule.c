@@ -27,8 +27,8 @@ static int grow(struct rea__schedule *schedule, const struct rea_alloc *alloc)
 	return 0;
 }
 
-int rea__schedule_add(struct rea__schedule *schedule, struct rea__transfer *transfer, const struct rea_alloc *alloc,
-    uint32_t *ret_number)
+int rea__schedule_add(
+    struct rea__schedule *schedule, struct rea__transfer *transfer, const struct rea_alloc *alloc, uint32_t *ret_number)
 {
 	uint32_t number;
 

@@ -25,7 +25,8 @@ int rea__schedule_add(struct rea__schedule *schedule, struct rea__transfer *tran
     uint32_t *ret_number);
 /* The number is free again; it must not be due. */
 void rea__schedule_remove(struct rea__schedule *schedule, uint32_t number);
-/* The transfer that is due first, if it is due at now_ns and was put into the heap before its arrivals stood at `arrivals`; else NULL. */
+/* The transfer that is due first, if it is due at now_ns and was put into the heap before its arrivals stood at
+ * `arrivals`; else NULL. */
 struct rea__transfer *rea__schedule_due(const struct rea__schedule *schedule, uint64_t now_ns, uint32_t arrivals);
 
 #endif

@@ -35,8 +35,7 @@ static bool hold(struct rea__sink *sink, enum rea__sink_kind kind, const char *d
 {
 	const struct record record = {length, kind};
 
-	if (length > sink->held_max - sink->held_bytes ||
-	    rea_buffer_reserve(&sink->held, sizeof(record) + length) != 0)
+	if (length > sink->held_max - sink->held_bytes || rea_buffer_reserve(&sink->held, sizeof(record) + length) != 0)
 		return false;
 	rea_buffer_append(&sink->held, (const char *)&record, sizeof(record));
 	rea_buffer_append(&sink->held, data, length);
@@ -44,8 +43,8 @@ static bool hold(struct rea__sink *sink, enum rea__sink_kind kind, const char *d
 	return true;
 }
 
-/* Hand over what is held: bodies in the pieces that libcurl makes, header lines whole. False when the program did not take a piece; what it
- * said then is written to ret_answer, and the piece stays. */
+/* Hand over what is held: bodies in the pieces that libcurl makes, header lines whole. False when the program did not
+ * take a piece; what it said then is written to ret_answer, and the piece stays. */
 static bool hand_over(struct rea__sink *sink, size_t *ret_answer)
 {
 	struct record record;
@@ -80,7 +79,8 @@ size_t rea__sink_put(struct rea__sink *sink, enum rea__sink_kind kind, char *dat
 	if (!sink->open && hold_back && hold(sink, kind, data, length))
 		return length;
 	sink->open = true;
-	/* libcurl brings a piece again after a pause, and breaks off at any other number that is not the piece's length. */
+	/* libcurl brings a piece again after a pause, and breaks off at any other number that is not the piece's
+	 * length. */
 	if (!hand_over(sink, &answer))
 		return answer == CURL_WRITEFUNC_PAUSE ? answer : CURL_WRITEFUNC_ERROR;
 	return give(sink, kind, data, length);

@@ -1,5 +1,6 @@
 /*
- * The reply on its way to the program: held until it is known whether it is the last, then handed over in order, each piece once.
+ * The reply on its way to the program: held until it is known whether it is the last, then handed over in order, each
+ * piece once.
  */
 #ifndef REA_CURL_SINK_H
 #define REA_CURL_SINK_H
@@ -17,7 +18,7 @@ struct rea__sink {
 	void *header_data;
 	struct rea_buffer held; /* records: a length and a kind, then as many bytes */
 	size_t held_max;
-	size_t held_bytes; /* in records, while nothing was handed over */
+	size_t held_bytes;             /* in records, while nothing was handed over */
 	size_t rest;                   /* of the record that is being handed over; it is in held without its head */
 	enum rea__sink_kind rest_kind; /* of that record */
 	bool open;                     /* nothing is held back any more */

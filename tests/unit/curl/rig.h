@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #define MS(n) ((uint64_t)(n)*REA_NS_PER_MS)
-#define STEPS(...) ((const struct server_step[]){__VA_ARGS__}), sizeof((struct server_step[]){__VA_ARGS__}) / sizeof(struct server_step)
+#define STEPS(...)                                   \
+	((const struct server_step[]){__VA_ARGS__}), \
+	    sizeof((struct server_step[]){__VA_ARGS__}) / sizeof(struct server_step)
 #define URL_HOST "service.test:8080"
 
 enum { RIG_SERVERS = 3, RIG_EVENTS = 16, RIG_REPLY = 200000 };
@@ -37,7 +39,7 @@ struct rig {
 	struct rea_instance items[RIG_SERVERS];
 	struct rea_instances instances; /* the servers in their order */
 	struct rea_curl *curl;
-	CURL *easy; /* rig_init: http://service.test:8080/items?q=1 */
+	CURL *easy;                /* rig_init: http://service.test:8080/items?q=1 */
 	struct rea_curl_call call; /* rig_init: declared safe; reply and events go to the rig */
 	struct rea_curl_result result;
 	CURLcode code;

@@ -17,7 +17,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SERVER_REQUESTS_MAX = 32, SERVER_CONNS_MAX = 32, SERVER_BYTES_MAX = 300000, SERVER_REQUEST_MAX = 8192 };
+enum {
+	SERVER_STEPS_MAX = 4,
+	SERVER_REQUESTS_MAX = 32,
+	SERVER_CONNS_MAX = 32,
+	SERVER_BYTES_MAX = 300000,
+	SERVER_REQUEST_MAX = 8192
+};
 
 /* What follows the reply. */
 enum server_then { KEEP = 0, CLOSE, RESET };
@@ -25,8 +31,8 @@ enum server_then { KEEP = 0, CLOSE, RESET };
 struct server_step {
 	const char *reply; /* NULL = none */
 	enum server_then then;
-	size_t length; /* of the reply; 0 = a text */
-	bool early;    /* reply to the request's head, leave its body */
+	size_t length;   /* of the reply; 0 = a text */
+	bool early;      /* reply to the request's head, leave its body */
 	const char *raw; /* reply to these bytes, whatever stands around them: for what is not HTTP/1.1 */
 	size_t raw_length;
 };
@@ -41,8 +47,8 @@ struct server_conn {
 struct server {
 	int fd;
 	struct rea_instance_id id;
-	const struct server_step *steps; /* the last one repeats */
-	size_t steps_len;
+	struct server_step steps[SERVER_STEPS_MAX]; /* the last one repeats */
+	size_t steps_len;                           /* 0 = connections are refused */
 	int wake[2];
 	pthread_t thread;
 	struct server_conn *conns[SERVER_CONNS_MAX];
@@ -174,8 +180,7 @@ static inline void server_read(struct server *server, size_t conn)
 	}
 	if (!step->early)
 		server_continue(from);
-	while (server->conns[conn] != NULL &&
-	       (length = server_request_length(from->bytes, server_step(server)->early)) > 0)
+	while (server->conns[conn] != NULL && (length = server_request_length(from->bytes, server_step(server)->early)) > 0)
 		if (!server_answer(server, conn, length))
 			return;
 }
@@ -209,16 +214,18 @@ static inline void *server_run(void *user_data)
 	return NULL;
 }
 
-/* steps: borrowed until server_stop; NULL = connections are refused. */
+/* steps: copied; none = connections are refused. */
 static inline void server_start(struct server *server, const struct server_step *steps, size_t steps_len)
 {
 	int error;
 
 	memset(server, 0, sizeof(*server));
-	server->steps = steps;
+	assert(steps_len <= SERVER_STEPS_MAX);
+	for (size_t i = 0; i < steps_len; i++)
+		server->steps[i] = steps[i];
 	server->steps_len = steps_len;
-	server_listen(server, steps != NULL);
-	if (steps == NULL)
+	server_listen(server, steps_len > 0);
+	if (steps_len == 0)
 		return;
 	error = pipe(server->wake);
 	assert(error == 0);
@@ -230,7 +237,7 @@ static inline void server_stop(struct server *server)
 {
 	if (server->fd == 0)
 		return;
-	if (server->steps != NULL) {
+	if (server->steps_len > 0) {
 		ssize_t put = write(server->wake[1], "x", 1);
 
 		assert(put == 1);
