@@ -333,11 +333,24 @@ static bool take_permit(struct rea_shared_breaker *breaker, uint64_t word, bool 
 	return false;
 }
 
-/* Back to the half-open state that it came from; to no other. */
-static void give_permit_back(struct rea_shared_breaker *breaker, uint64_t generation)
+static void notice_overdue(struct rea_shared_breaker *breaker, uint64_t now_ns)
+{
+	struct changes changes;
+
+	lock(breaker, &changes);
+	catch_up(breaker, now_ns, &changes);
+	unlock(breaker, &changes);
+}
+
+/* Back to the half-open state that it came from, if that is not over; to no other. */
+static void give_permit_back(struct rea_shared_breaker *breaker, uint64_t generation, uint64_t now_ns)
 {
 	uint64_t word = load_word(breaker);
 
+	if (state_of(word) == REA_BREAKER_HALF_OPEN && now_ns >= until_of(breaker)) {
+		notice_overdue(breaker, now_ns);
+		return;
+	}
 	while (generation_of(word) == generation && state_of(word) == REA_BREAKER_HALF_OPEN)
 		if (__atomic_compare_exchange_n(
 			&breaker->word, &word, word + PERMIT, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -430,13 +443,13 @@ static void decide_closed(struct rea_shared_breaker *breaker, struct changes *ch
 		__atomic_store_n(&breaker->word, word ^ WATCH, __ATOMIC_RELEASE);
 }
 
-static void decide_half_open(struct rea_shared_breaker *breaker, const struct rea__tally *result, struct changes *changes)
+static void decide_half_open(struct rea_shared_breaker *breaker, bool failed, bool slow, struct changes *changes)
 {
 	const struct rea_breaker_policy *policy = &breaker->policy;
 	uint32_t needed = policy->minimum_calls < policy->permitted_in_half_open ? policy->minimum_calls
 										 : policy->permitted_in_half_open;
 
-	rea__tally_add(&breaker->probes, result);
+	rea__tally_count(&breaker->probes, failed, slow);
 	if (breaker->probes.calls >= needed)
 		change_state(breaker, rea__over_threshold(policy, &breaker->probes) ? REA_BREAKER_OPEN : REA_BREAKER_CLOSED,
 		    false, breaker->now_ns, changes);
@@ -455,7 +468,7 @@ static void begin_counting(struct rea_shared_breaker *breaker, struct shard *sha
 }
 
 static void report_locked(struct rea_shared_breaker *breaker, struct shard *shard, uint64_t generation,
-    const struct rea__tally *result, uint64_t now_ns)
+    bool failed, bool slow, uint64_t now_ns)
 {
 	struct changes changes;
 	uint64_t word;
@@ -466,11 +479,11 @@ static void report_locked(struct rea_shared_breaker *breaker, struct shard *shar
 	word = load_word(breaker);
 	current = generation == generation_of(word);
 	if (counts(state_of(word), current))
-		rea__window_add(&breaker->window, result, breaker->now_ns);
+		rea__window_add(&breaker->window, failed, slow, breaker->now_ns);
 	if (current && state_of(word) == REA_BREAKER_CLOSED)
 		decide_closed(breaker, &changes);
 	else if (current && state_of(word) == REA_BREAKER_HALF_OPEN)
-		decide_half_open(breaker, result, &changes);
+		decide_half_open(breaker, failed, slow, &changes);
 	begin_counting(breaker, shard);
 	assert_valid(breaker);
 	unlock(breaker, &changes);
@@ -492,19 +505,18 @@ static bool count_quietly(const struct rea_shared_breaker *breaker, struct shard
 void rea_shared_breaker_report(struct rea_shared_breaker *breaker, uint32_t shard, struct rea_breaker_permit *permit,
     enum rea_breaker_result result, uint64_t latency_ns, uint64_t now_ns)
 {
-	struct rea__tally one;
+	bool failed = result == REA_BREAKER_FAILURE, slow = rea__is_slow(&breaker->policy, latency_ns);
 
 	assert(shard < breaker->shards_len);
 	if (!permit->given)
 		return;
 	permit->given = false;
 	if (result == REA_BREAKER_IGNORED) {
-		give_permit_back(breaker, permit->generation);
+		give_permit_back(breaker, permit->generation, now_ns);
 		return;
 	}
-	one = rea__tally_of(&breaker->policy, result == REA_BREAKER_FAILURE, latency_ns);
-	if (one.failures || one.slow || !count_quietly(breaker, &breaker->shards[shard], permit->generation, now_ns))
-		report_locked(breaker, &breaker->shards[shard], permit->generation, &one, now_ns);
+	if (failed || slow || !count_quietly(breaker, &breaker->shards[shard], permit->generation, now_ns))
+		report_locked(breaker, &breaker->shards[shard], permit->generation, failed, slow, now_ns);
 }
 
 /* ---- looking, and the operator ---- */

@@ -103,21 +103,20 @@ static void get_in_line(struct rea_guard_call *call, uint64_t now_ns)
 	    may_wait_in_line(call) ? time_to_wait(call, guard->options.limiter_wait_ns, now_ns) : 0;
 
 	call->waiter = (struct rea_limiter_waiter){.user_data = call};
-	rea_limiter_acquire(&guard->limiter, &call->waiter, rea_time_add(now_ns, wait_ns), now_ns);
+	call->due_ns = rea_time_add(now_ns, wait_ns);
+	rea_limiter_acquire(&guard->limiter, &call->waiter, call->due_ns, now_ns);
 }
 
 static enum rea__answer pass_limiter(struct rea_guard_call *call, uint64_t now_ns)
 {
 	struct rea_guard *guard = call->guard;
 	enum rea_limiter_verdict verdict;
-	uint64_t due_ns;
 
 	pthread_mutex_lock(&guard->limiter_lock);
 	if (call->state != REA__GUARD_IN_LINE)
 		get_in_line(call, now_ns);
 	hand_out(guard, call, now_ns);
 	verdict = call->waiter.verdict;
-	due_ns = call->waiter.deadline_ns;
 	call->in_flight = rea_limiter_in_use(&guard->limiter);
 	pthread_mutex_unlock(&guard->limiter_lock);
 
@@ -125,7 +124,7 @@ static enum rea__answer pass_limiter(struct rea_guard_call *call, uint64_t now_n
 	case REA_LIMITER_ACQUIRED:
 		return REA__PASSED;
 	case REA_LIMITER_WAITING:
-		return park(call, REA__GUARD_IN_LINE, REA_GUARD_STAGE_LIMITER, due_ns);
+		return park(call, REA__GUARD_IN_LINE, REA_GUARD_STAGE_LIMITER, call->due_ns);
 	case REA_LIMITER_REFUSED:
 	case REA_LIMITER_EXPIRED:
 		break;
