@@ -43,7 +43,7 @@ bench:
 
 fuzz:
 	@tools/bootstrap build fuzz
-	@tools/build fuzz
+	@tools/build fuzz fuzzers
 	@tools/run-fuzz $(FUZZ_SECONDS)
 
 install:

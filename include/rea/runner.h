@@ -9,10 +9,10 @@
  *   rea_runner_shutdown(runner, REA_SHUTDOWN_DRAIN, rea_time_add(rea_runner_now(), 5 * REA_NS_PER_S));
  *   rea_runner_free(runner);
  *
- * Everything here may be called from any thread, and from any callback but for rea_runner_free. Attempts are made in the runner's threads,
- * several at once. All other callbacks (cancel, judge, instances, event, done) come from there too, but one at a time and in order, and a
- * callback never fires inside the call that registered it. No lock is held in a callback; while one blocks, due tasks and other callbacks
- * wait, attempts under way go on. Nothing is kept in thread-local storage.
+ * Everything here may be called from any thread, and from any callback but for rea_runner_free. Attempts are made by the worker threads,
+ * several at once. All other callbacks (cancel, judge, instances, event, done) come from one thread of their own, one at a time and in order,
+ * and never inside the call that registered them. No lock is held in a callback. While one of these blocks, due tasks and other callbacks wait;
+ * a blocked attempt holds up nothing but its own thread. Nothing is kept in thread-local storage.
  *
  * Times are those of rea_runner_now.
  */
@@ -31,7 +31,7 @@ struct rea_runner;
 
 struct rea_runner_options {
 	uint32_t version;                     /* set by rea_runner_options_init */
-	uint32_t threads;                     /* 1..REA_RUNNER_THREADS_MAX; default 4 */
+	uint32_t threads;                     /* workers; 1..REA_RUNNER_THREADS_MAX; default 4 */
 	struct rea_executor_options executor; /* its defaults, but: concurrency 0 = as many as threads; seed 0 = the system's choice */
 };
 #define REA_RUNNER_OPTIONS_VERSION 1

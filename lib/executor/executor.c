@@ -405,7 +405,8 @@ static int add_task(
 	if (task == NULL)
 		return REA_ERR_NOMEM;
 	take_slot(executor, task);
-	wait_until(executor, task, from->not_before_ns);
+	/* Not ahead of what has been due since before. */
+	wait_until(executor, task, rea_time_max(from->not_before_ns, executor->now_ns));
 	*ret_id = task_id(executor, task);
 	return 0;
 }
@@ -648,7 +649,7 @@ static void send_event(const struct rea_executor *executor, const struct rea__ta
 	event = (struct rea_event){
 	    .type = event_type(decision),
 	    .attempt_start_ns = run != NULL ? run->started_ns : executor->now_ns,
-	    .time_ns = executor->now_ns,
+	    .time_ns = run != NULL ? run->ended_ns : executor->now_ns,
 	    .call_id = view.name.length > 0 ? view.name : (struct rea_text){number, id.length},
 	    .biz_id = view.biz_id,
 	    .key = view.key,
@@ -1045,11 +1046,6 @@ uint64_t rea_executor_next(const struct rea_executor *executor)
 	if (executor->mode >= REA_SHUTDOWN_HAND_BACK && executor->waiting.count > 0)
 		return 0;
 	return rea_time_min(executor->free_runs != NULL ? rea_heap_next(&executor->waiting) : REA_NEVER, executor->stop_ns);
-}
-
-bool rea__executor_in_run(const struct rea_executor *executor)
-{
-	return executor->in_run;
 }
 
 void rea_executor_run(struct rea_executor *executor, uint64_t now_ns)

@@ -19,8 +19,6 @@ struct rea__gate {
 };
 /* Before the first task. */
 void rea__executor_set_gate(struct rea_executor *executor, const struct rea__gate *gate);
-/* A run is under way: another one does nothing. */
-bool rea__executor_in_run(const struct rea_executor *executor);
 /* No task, and no handler at work. */
 bool rea__executor_is_empty(const struct rea_executor *executor);
 

@@ -1,9 +1,9 @@
 /*
  * Threads around an executor. Guarantees: the executor is touched under one lock; that lock is open in every callback; a
- * thread sleeps only when there is nothing for it to do, and at most one of the sleepers is woken by a clock.
+ * blocked attempt delays neither timers nor callbacks; a thread is woken only when there is something for it to do.
  *
- * All threads do the same: drive the executor if it has something to do and nobody drives it, else execute an attempt
- * that it has begun, else sleep. What the executor begins is put into `jobs` and taken from there.
+ * One thread, the keeper, drives the executor: what the executor begins goes into `jobs`, from where the workers take
+ * it, and what they report is told by the keeper.
  */
 #include <rea/runner.h>
 
@@ -34,14 +34,15 @@ struct rea_runner {
 	struct rea_executor *executor;
 	struct runner_handler *handlers;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	uint32_t idle;           /* sleeping threads */
-	uint64_t timed_until_ns; /* when the clock wakes one of them; REA_NEVER = none */
-	bool closing;
-	struct job *jobs; /* a ring of as many as there are slots */
+	pthread_cond_t changed;   /* for the keeper */
+	pthread_cond_t job_added; /* for the workers */
+	uint64_t asleep_until_ns; /* of the keeper; 0 = it is awake and will look at the executor before it sleeps */
+	bool closing;             /* a shutdown has begun */
+	bool over;                /* and has ended: the workers may go */
+	struct job *jobs;         /* a ring of as many as there are slots */
 	uint32_t jobs_max, jobs_first, jobs_len;
 	uint32_t threads_len;
-	pthread_t threads[];
+	pthread_t threads[]; /* the keeper, the workers */
 };
 
 void rea_runner_options_init(struct rea_runner_options *options)
@@ -59,7 +60,7 @@ uint64_t rea_runner_now(void)
 	return (uint64_t)now.tv_sec * REA_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* ---- the lock, and sleep ---- */
+/* ---- the lock ---- */
 
 static void lock(void *user_data)
 {
@@ -75,47 +76,18 @@ static void unlock(void *user_data)
 	pthread_mutex_unlock(&runner->lock);
 }
 
-/* When the executor wants a thread. Whoever drives it looks again afterwards: until then nobody else need. */
-static uint64_t next_run(const struct rea_runner *runner)
-{
-	return rea__executor_in_run(runner->executor) ? REA_NEVER : rea_executor_next(runner->executor);
-}
-
 static bool is_over(const struct rea_runner *runner)
 {
 	return runner->closing && rea__executor_is_empty(runner->executor);
 }
 
-/* The executor has changed: see that a sleeper does what nobody else will. */
-static void wake(struct rea_runner *runner)
+/* The executor has changed: does the keeper sleep too long? */
+static void wake_keeper(struct rea_runner *runner)
 {
-	if (is_over(runner))
-		pthread_cond_broadcast(&runner->changed);
-	else if (runner->idle > 0 && next_run(runner) < runner->timed_until_ns)
-		pthread_cond_signal(&runner->changed);
-}
-
-static void sleep_until(struct rea_runner *runner, uint64_t wake_ns)
-{
-	struct timespec at = {(time_t)(wake_ns / REA_NS_PER_S), (long)(wake_ns % REA_NS_PER_S)};
-
-	runner->timed_until_ns = wake_ns;
-	pthread_cond_timedwait(&runner->changed, &runner->lock, &at);
-	/* Unless another sleeper watches for something earlier by now. */
-	if (runner->timed_until_ns == wake_ns)
-		runner->timed_until_ns = REA_NEVER;
-}
-
-static void idle(struct rea_runner *runner)
-{
-	uint64_t next_ns = next_run(runner);
-
-	runner->idle++;
-	if (next_ns < runner->timed_until_ns)
-		sleep_until(runner, next_ns);
-	else
-		pthread_cond_wait(&runner->changed, &runner->lock);
-	runner->idle--;
+	if (rea_executor_next(runner->executor) >= runner->asleep_until_ns && !is_over(runner))
+		return;
+	runner->asleep_until_ns = 0;
+	pthread_cond_signal(&runner->changed);
 }
 
 /* ---- jobs ---- */
@@ -135,8 +107,7 @@ static bool begin_attempt(const struct rea_attempt *attempt, struct rea_report *
 	lock(runner);
 	assert(runner->jobs_len < runner->jobs_max);
 	*job_at(runner, runner->jobs_len++) = (struct job){attempt, handler};
-	if (runner->idle > 0)
-		pthread_cond_signal(&runner->changed);
+	pthread_cond_signal(&runner->job_added);
 	unlock(runner);
 	return false;
 }
@@ -167,6 +138,39 @@ static bool cancel_attempt(const struct rea_attempt *attempt, void *user_data)
 	return handler->is.cancel != NULL && handler->is.cancel(attempt, handler->is.user_data);
 }
 
+/* ---- threads ---- */
+
+static void sleep_until(struct rea_runner *runner, uint64_t wake_ns)
+{
+	struct timespec at = {(time_t)(wake_ns / REA_NS_PER_S), (long)(wake_ns % REA_NS_PER_S)};
+
+	runner->asleep_until_ns = wake_ns;
+	if (wake_ns == REA_NEVER)
+		pthread_cond_wait(&runner->changed, &runner->lock);
+	else
+		pthread_cond_timedwait(&runner->changed, &runner->lock, &at);
+	runner->asleep_until_ns = 0;
+}
+
+static void *keep(void *user_data)
+{
+	struct rea_runner *runner = user_data;
+
+	lock(runner);
+	while (!is_over(runner)) {
+		uint64_t now_ns = rea_runner_now(), next_ns = rea_executor_next(runner->executor);
+
+		if (next_ns <= now_ns)
+			rea_executor_run(runner->executor, now_ns);
+		else
+			sleep_until(runner, next_ns);
+	}
+	runner->over = true;
+	pthread_cond_broadcast(&runner->job_added);
+	unlock(runner);
+	return NULL;
+}
+
 static void execute(struct rea_runner *runner)
 {
 	struct job job = *job_at(runner, 0);
@@ -176,32 +180,25 @@ static void execute(struct rea_runner *runner)
 
 	runner->jobs_first = (runner->jobs_first + 1) % runner->jobs_max;
 	runner->jobs_len--;
-	wake(runner);
 	unlock(runner);
 	ended = job.handler->is.attempt(job.attempt, &report, job.handler->is.user_data);
 	lock(runner);
 	if (ended)
 		rea_executor_report(runner->executor, attempt_id, &report, rea_runner_now());
+	wake_keeper(runner);
 }
-
-/* ---- threads ---- */
 
 static void *work(void *user_data)
 {
 	struct rea_runner *runner = user_data;
 
 	lock(runner);
-	while (!is_over(runner)) {
-		uint64_t now_ns = rea_runner_now();
-
-		if (next_run(runner) <= now_ns)
-			rea_executor_run(runner->executor, now_ns);
-		else if (runner->jobs_len > 0)
+	while (!runner->over) {
+		if (runner->jobs_len > 0)
 			execute(runner);
 		else
-			idle(runner);
+			pthread_cond_wait(&runner->job_added, &runner->lock);
 	}
-	wake(runner);
 	unlock(runner);
 	return NULL;
 }
@@ -213,7 +210,8 @@ static int start_threads(struct rea_runner *runner, uint32_t count, struct rea_e
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (runner->threads_len < count && pthread_create(&runner->threads[runner->threads_len], NULL, work, runner) == 0)
+	while (runner->threads_len < count && pthread_create(&runner->threads[runner->threads_len], NULL,
+						  runner->threads_len == 0 ? keep : work, runner) == 0)
 		runner->threads_len++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (runner->threads_len == count)
@@ -273,6 +271,7 @@ static void init_lock(struct rea_runner *runner)
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&runner->changed, &attributes);
+	pthread_cond_init(&runner->job_added, NULL);
 	pthread_condattr_destroy(&attributes);
 }
 
@@ -286,14 +285,14 @@ int rea_runner_new(const struct rea_runner_options *options, const struct rea_al
 		return error;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
-	runner = alloc->realloc(NULL, sizeof(*runner) + options->threads * sizeof(pthread_t), alloc->user_data);
+	runner = alloc->realloc(NULL, sizeof(*runner) + (options->threads + 1) * sizeof(pthread_t), alloc->user_data);
 	if (runner == NULL)
 		return REA_ERR_NOMEM;
-	*runner = (struct rea_runner){.alloc = *alloc, .timed_until_ns = REA_NEVER};
+	*runner = (struct rea_runner){.alloc = *alloc};
 	init_lock(runner);
 	error = new_executor(runner, options, ret_info);
 	if (error == 0)
-		error = start_threads(runner, options->threads, ret_info);
+		error = start_threads(runner, options->threads + 1, ret_info);
 	if (error != 0) {
 		rea_runner_free(runner);
 		return error;
@@ -309,7 +308,7 @@ static void close_runner(struct rea_runner *runner)
 	if (!runner->closing)
 		rea_executor_shutdown(runner->executor, REA_SHUTDOWN_CANCEL, 0);
 	runner->closing = true;
-	wake(runner);
+	wake_keeper(runner);
 	unlock(runner);
 }
 
@@ -335,6 +334,7 @@ void rea_runner_free(struct rea_runner *runner)
 		alloc.free(handler, alloc.user_data);
 	}
 	alloc.free(runner->jobs, alloc.user_data);
+	pthread_cond_destroy(&runner->job_added);
 	pthread_cond_destroy(&runner->changed);
 	pthread_mutex_destroy(&runner->lock);
 	alloc.free(runner, alloc.user_data);
@@ -381,7 +381,7 @@ int rea_runner_submit(struct rea_runner *runner, const struct rea_task *task, ui
 
 	lock(runner);
 	error = rea_executor_submit(runner->executor, task, rea_runner_now(), ret_id, ret_info);
-	wake(runner);
+	wake_keeper(runner);
 	unlock(runner);
 	return error;
 }
@@ -392,7 +392,7 @@ int rea_runner_report(struct rea_runner *runner, uint64_t attempt_id, const stru
 
 	lock(runner);
 	error = rea_executor_report(runner->executor, attempt_id, report, rea_runner_now());
-	wake(runner);
+	wake_keeper(runner);
 	unlock(runner);
 	return error;
 }
@@ -403,7 +403,7 @@ int rea_runner_cancel(struct rea_runner *runner, uint64_t id)
 
 	lock(runner);
 	error = rea_executor_cancel(runner->executor, id, rea_runner_now());
-	wake(runner);
+	wake_keeper(runner);
 	unlock(runner);
 	return error;
 }
@@ -413,7 +413,7 @@ void rea_runner_shutdown(struct rea_runner *runner, enum rea_shutdown mode, uint
 	lock(runner);
 	runner->closing = true;
 	rea_executor_shutdown(runner->executor, mode, deadline_ns);
-	wake(runner);
+	wake_keeper(runner);
 	unlock(runner);
 }
 

@@ -32,8 +32,8 @@ static void fire(struct wheel_timer *timer, uint64_t now_ns)
 
 static void fires_at_its_time_and_never_before(void **state)
 {
-	static const uint64_t due_ms[] = {1, 2, 63, 64, 65, 127, 128, 4095, 4096, 4097, 262143, 262144, 262145, 16777216, 1073741824,
-	    2147483648, 9000000000};
+	static const uint64_t due_ms[] = {1, 2, 63, 64, 65, 127, 128, 4095, 4096, 4097, 262143, 262144, 262145,
+	    16777216, 1073741824, 2147483648, 9000000000};
 	struct wheel wheel;
 
 	(void)state;
@@ -159,11 +159,11 @@ static void agrees_with_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fires_at_its_time_and_never_before),
-		cmocka_unit_test(a_due_time_in_the_past_fires_at_the_next_tick),
-		cmocka_unit_test(stop_and_restart),
-		cmocka_unit_test(timers_may_be_changed_while_firing),
-		cmocka_unit_test(agrees_with_a_list),
+	    cmocka_unit_test(fires_at_its_time_and_never_before),
+	    cmocka_unit_test(a_due_time_in_the_past_fires_at_the_next_tick),
+	    cmocka_unit_test(stop_and_restart),
+	    cmocka_unit_test(timers_may_be_changed_while_firing),
+	    cmocka_unit_test(agrees_with_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
