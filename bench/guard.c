@@ -108,8 +108,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static double run(struct rea_guard *guard, uint64_t (*what)(struct rea_guard_thread *, struct rea_guard_run_options *), int threads,
-    uint64_t successes)
+static double run(struct rea_guard *guard, uint64_t (*what)(struct rea_guard_thread *, struct rea_guard_run_options *),
+    int threads, uint64_t successes)
 {
 	struct worker workers[THREADS_MAX];
 	pthread_barrier_t barrier;

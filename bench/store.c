@@ -238,7 +238,8 @@ static void load_waiting(const char *path)
 
 	open_store(&bench, path);
 	for (uint64_t i = 0; i < WAITING;) {
-		struct rea_store_submit submit = {.spec = {.target = {"user-service", 12}, .payload = {payload, sizeof(payload)}},
+		struct rea_store_submit submit = {
+		    .spec = {.target = {"user-service", 12}, .payload = {payload, sizeof(payload)}},
 		    .delay_ns = (3600 + i % 86400) * REA_NS_PER_S};
 		int error = rea_store_submit(bench.store, &submit, clock_ns(CLOCK_MONOTONIC), NULL, NULL);
 

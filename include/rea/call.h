@@ -64,9 +64,9 @@ struct rea_decision {
 	enum rea_step step;
 	enum rea_verdict verdict; /* of the attempt just reported; RETRY for WAIT and ATTEMPT */
 	enum rea_reason reason;   /* NONE for success and retry */
-	bool stop;                /* the call is given up in a way that a layer above must not retry: tell it `rea-retry: stop` */
-	bool would_retry;         /* observe mode: enforce would have retried, after wait_ns */
-	bool retryable;           /* rules 3 to 6 found nothing against repeating this outcome */
+	bool stop; /* the call is given up in a way that a layer above must not retry: tell it `rea-retry: stop` */
+	bool would_retry; /* observe mode: enforce would have retried, after wait_ns */
+	bool retryable;   /* rules 3 to 6 found nothing against repeating this outcome */
 	uint32_t attempt; /* ATTEMPT: number of the attempt to make; else of the one reported; 1-based, 0 = none was made */
 	uint32_t attempts_max;
 	size_t instance;              /* ATTEMPT: index into the instances given */
@@ -111,13 +111,13 @@ struct rea_call {
 	uint32_t state;
 	uint32_t attempts; /* started */
 	uint32_t attempts_max;
-	uint32_t same_left;   /* retries left on the current instance */
-	uint32_t next_left;   /* moves left to another one */
-	uint32_t permitted;   /* bit per rea_permission: which ones let the last outcome be repeated */
+	uint32_t same_left;            /* retries left on the current instance */
+	uint32_t next_left;            /* moves left to another one */
+	uint32_t permitted;            /* bit per rea_permission: which ones let the last outcome be repeated */
 	enum rea_outcome last_outcome; /* set while WAITING */
-	bool limit_held;      /* a slot of the limit, for the retry under way */
-	uint64_t now_ns;      /* latest seen */
-	uint64_t deadline_ns; /* REA_NEVER while open */
+	bool limit_held;               /* a slot of the limit, for the retry under way */
+	uint64_t now_ns;               /* latest seen */
+	uint64_t deadline_ns;          /* REA_NEVER while open */
 	uint64_t wait_until_ns;
 	struct rea_grant grant;        /* with the current instance's */
 	struct rea_budget_lease lease; /* of the coming retry, or of the one under way */
@@ -157,8 +157,8 @@ REA_API void rea_call_refuse(
 REA_API void rea_call_pause(struct rea_call *call, struct rea_call_past *ret_past);
 /* Instead of rea_call_begin: go on where a call stood. options: copied; deadline_ns is that of the whole call (rea_call_deadline). past: borrowed until
  * return. Then rea_call_attempt, or rea_call_report if it was flying. */
-REA_API void rea_call_resume(struct rea_call *call, const struct rea_call_options *options,
-    const struct rea_call_past *past, uint64_t now_ns);
+REA_API void rea_call_resume(
+    struct rea_call *call, const struct rea_call_options *options, const struct rea_call_past *past, uint64_t now_ns);
 /* Absolute deadline of the call; REA_NEVER while open. */
 REA_API uint64_t rea_call_deadline(const struct rea_call *call);
 REA_API uint32_t rea_call_attempts(const struct rea_call *call);

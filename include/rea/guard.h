@@ -38,22 +38,22 @@ struct rea_guard_call;
 #define REA_GUARD_RETRIES_MAX 1000000
 
 struct rea_guard_options {
-	uint32_t version;          /* set by rea_guard_options_init */
-	const char *name;          /* of the callee, at most REA_GUARD_NAME_MAX bytes: the `service` of its events; default "" */
-	uint32_t threads;          /* that may have joined at once; 1..REA_SHARDS_MAX; default 16 */
-	struct rea_policy policy;  /* default rea_policy_defaults: no retry until `enabled` is set, breaker off until `breaker.enabled` is */
+	uint32_t version; /* set by rea_guard_options_init */
+	const char *name; /* of the callee, at most REA_GUARD_NAME_MAX bytes: the `service` of its events; default "" */
+	uint32_t threads; /* that may have joined at once; 1..REA_SHARDS_MAX; default 16 */
+	struct rea_policy policy; /* default rea_policy_defaults: no retry until `enabled` is set, breaker off until `breaker.enabled` is */
 
-	bool rate_on;              /* default false */
+	bool rate_on; /* default false */
 	struct rea_rate_options rate;
-	uint64_t rate_wait_ns;     /* longest wait for a permit; at most REA_POLICY_DEADLINE_NS_MAX; default 0: none */
+	uint64_t rate_wait_ns; /* longest wait for a permit; at most REA_POLICY_DEADLINE_NS_MAX; default 0: none */
 
-	bool limiter_on;           /* default false */
+	bool limiter_on; /* default false */
 	struct rea_limiter_options limiter;
-	uint64_t limiter_wait_ns;  /* longest wait in line, where there is one; at most REA_POLICY_DEADLINE_NS_MAX; default 1 s */
-	bool adaptive_on;          /* limiter.concurrent_max follows the latency; needs limiter_on; default false */
+	uint64_t limiter_wait_ns; /* longest wait in line, where there is one; at most REA_POLICY_DEADLINE_NS_MAX; default 1 s */
+	bool adaptive_on; /* limiter.concurrent_max follows the latency; needs limiter_on; default false */
 	struct rea_adaptive_options adaptive;
 
-	uint32_t concurrent_retries;         /* retries in flight; 1..REA_GUARD_RETRIES_MAX; default 256 */
+	uint32_t concurrent_retries; /* retries in flight; 1..REA_GUARD_RETRIES_MAX; default 256 */
 	struct rea_retry_limit *retry_limit; /* borrowed while the guard lives: one for all guards of a process; NULL = its own */
 
 	/* A decision: everything but a success at the first attempt, which is only counted; and a change of the breaker's state. On the thread that
@@ -71,8 +71,8 @@ REA_API void rea_guard_options_init(struct rea_guard_options *options);
 
 /* options: copied, the name too. alloc may be NULL. Returns 0, REA_ERR_NOMEM, or REA_ERR_INVALID with the field, its value and its bound in
  * ret_info (may be NULL). */
-REA_API int rea_guard_new(const struct rea_guard_options *options, const struct rea_alloc *alloc, struct rea_guard **ret_guard,
-    struct rea_error_info *ret_info);
+REA_API int rea_guard_new(const struct rea_guard_options *options, const struct rea_alloc *alloc,
+    struct rea_guard **ret_guard, struct rea_error_info *ret_info);
 /* Every call is over and every thread has left. NULL is fine. */
 REA_API void rea_guard_free(struct rea_guard *guard);
 
@@ -108,7 +108,7 @@ REA_API uint64_t rea_seed(void);
 struct rea_guard_attempt {
 	uint32_t number; /* 1-based */
 	uint32_t attempts_max;
-	uint64_t deadline_ns;                /* of this attempt, on CLOCK_MONOTONIC under rea_guard_run: end it by then */
+	uint64_t deadline_ns; /* of this attempt, on CLOCK_MONOTONIC under rea_guard_run: end it by then */
 	const struct rea_instance *instance; /* to send it to; NULL = there is no list */
 	struct rea_text key;                 /* Idempotency-Key: byte-identical on every attempt */
 	struct rea_text biz_id;
@@ -140,11 +140,11 @@ REA_API void rea_guard_call_options_init(struct rea_guard_call_options *options)
 /* ---- (a) in the program's own loop ---- */
 
 /* Which part of the guard ended a call or makes it wait. X(NAME, "name") */
-#define REA_GUARD_STAGE_MAP(X)  \
-	X(NONE, "none")         \
-	X(RATE, "rate")         \
-	X(LIMITER, "limiter")   \
-	X(BREAKER, "breaker")   \
+#define REA_GUARD_STAGE_MAP(X) \
+	X(NONE, "none")        \
+	X(RATE, "rate")        \
+	X(LIMITER, "limiter")  \
+	X(BREAKER, "breaker")  \
 	X(CALL, "call")
 
 enum rea_guard_stage {
@@ -161,7 +161,7 @@ struct rea_guard_call {
 	uint32_t state;
 	enum rea_guard_stage stage;
 	int wake_fd;
-	uint32_t in_flight;  /* slots taken when the attempt began */
+	uint32_t in_flight; /* slots taken when the attempt began */
 	uint64_t begin_ns;
 	uint64_t attempt_ns; /* the attempt under way began */
 	uint64_t due_ns;     /* PARKED: when to look again */
@@ -188,8 +188,8 @@ REA_API void rea_guard_next(struct rea_guard_call *call, struct rea_guard_thread
 REA_API void rea_guard_report(struct rea_guard_call *call, struct rea_guard_thread *thread, const struct rea_report *report,
     const struct rea_instances *instances, uint64_t now_ns, struct rea_decision *ret_decision);
 /* End the call in any state, DONE with reason cancelled; one that is over stays as it is (DONE, reason cancelled too). */
-REA_API void rea_guard_cancel(struct rea_guard_call *call, struct rea_guard_thread *thread, uint64_t now_ns,
-    struct rea_decision *ret_decision);
+REA_API void rea_guard_cancel(
+    struct rea_guard_call *call, struct rea_guard_thread *thread, uint64_t now_ns, struct rea_decision *ret_decision);
 /* Who made it wait, or ended it. */
 REA_API enum rea_guard_stage rea_guard_call_stage(const struct rea_guard_call *call);
 /* The attempt under way, for what is called within it. */

@@ -49,8 +49,8 @@ struct rea_shared_breaker;
 
 /* policy: copied; its `enabled` is the caller's business. shards: 1..REA_SHARDS_MAX. alloc may be NULL. Returns 0, REA_ERR_NOMEM, or
  * REA_ERR_INVALID with key and message in ret_info (may be NULL). */
-REA_API int rea_shared_breaker_new(const struct rea_breaker_policy *policy, uint32_t shards, const struct rea_alloc *alloc,
-    struct rea_shared_breaker **ret_breaker, struct rea_error_info *ret_info);
+REA_API int rea_shared_breaker_new(const struct rea_breaker_policy *policy, uint32_t shards,
+    const struct rea_alloc *alloc, struct rea_shared_breaker **ret_breaker, struct rea_error_info *ret_info);
 REA_API void rea_shared_breaker_free(struct rea_shared_breaker *breaker);
 
 /* As rea_breaker_acquire, rea_breaker_permits and rea_breaker_report. The permit may be reported under another shard than it was acquired on,
@@ -58,8 +58,8 @@ REA_API void rea_shared_breaker_free(struct rea_shared_breaker *breaker);
 REA_API bool rea_shared_breaker_acquire(
     struct rea_shared_breaker *breaker, uint64_t now_ns, struct rea_breaker_permit *ret_permit);
 REA_API bool rea_shared_breaker_permits(struct rea_shared_breaker *breaker, uint64_t now_ns);
-REA_API void rea_shared_breaker_report(struct rea_shared_breaker *breaker, uint32_t shard, struct rea_breaker_permit *permit,
-    enum rea_breaker_result result, uint64_t latency_ns, uint64_t now_ns);
+REA_API void rea_shared_breaker_report(struct rea_shared_breaker *breaker, uint32_t shard,
+    struct rea_breaker_permit *permit, enum rea_breaker_result result, uint64_t latency_ns, uint64_t now_ns);
 
 REA_API enum rea_breaker_state rea_shared_breaker_state(const struct rea_shared_breaker *breaker);
 REA_API void rea_shared_breaker_force(struct rea_shared_breaker *breaker, enum rea_breaker_state state, uint64_t now_ns);

@@ -33,6 +33,7 @@
  */
 #include <rea/breaker.h>
 
+#include "base/probe.h"
 #include "core/window.h"
 
 #include <rea/error.h>
@@ -50,10 +51,10 @@ struct rea_breaker {
 	struct rea_alloc alloc;
 	enum rea_breaker_state state;
 	uint64_t generation;
-	uint64_t now_ns;       /* latest seen */
-	uint64_t since_ns;     /* the state began */
-	uint32_t permits_left; /* HALF_OPEN: probes that may still begin */
-	struct rea__tally probes;   /* HALF_OPEN: their results */
+	uint64_t now_ns;          /* latest seen */
+	uint64_t since_ns;        /* the state began */
+	uint32_t permits_left;    /* HALF_OPEN: probes that may still begin */
+	struct rea__tally probes; /* HALF_OPEN: their results */
 	void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data);
 	void *user_data;
 	struct rea__window window;
@@ -97,7 +98,10 @@ static void change_state(struct rea_breaker *breaker, enum rea_breaker_state to,
 	memset(&breaker->probes, 0, sizeof(breaker->probes));
 	if (to == REA_BREAKER_CLOSED)
 		rea__window_clear(&breaker->window);
-	if (from != to && breaker->changed)
+	if (from == to)
+		return;
+	REA__PROBE(breaker_change, breaker, from, to, at_ns);
+	if (breaker->changed)
 		breaker->changed(from, to, at_ns, breaker->user_data);
 }
 

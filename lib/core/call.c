@@ -17,6 +17,7 @@
  */
 #include <rea/call.h>
 
+#include "base/probe.h"
 #include "core/internal.h"
 
 #include <assert.h>
@@ -223,7 +224,8 @@ static bool timed_out(const struct rea_report *report)
 /* Failures count if the policy would retry them, or if the reply forbids it: a callee that says so is asked too much (gRFC A6). */
 static enum rea_budget_result budget_result(const struct rea_call *call, const struct rea_report *report)
 {
-	bool counts = (report->flags & REA_REPORT_STOP) || (call->options.policy->retry_on & REA_OUTCOME_BIT(report->outcome));
+	bool counts =
+	    (report->flags & REA_REPORT_STOP) || (call->options.policy->retry_on & REA_OUTCOME_BIT(report->outcome));
 
 	if (report->outcome == REA_OUTCOME_OK)
 		return REA_BUDGET_SUCCESS;
@@ -304,8 +306,7 @@ static enum rea_reason refuse_replay(const struct rea_report *report)
 /* Rule 8. */
 static enum rea_reason refuse_attempts(const struct rea_call *call, const struct rea_instances *instances)
 {
-	bool left =
-	    call->next_left > 0 || (!call->options.single_target && find_same(call, instances) != SIZE_MAX);
+	bool left = call->next_left > 0 || (!call->options.single_target && find_same(call, instances) != SIZE_MAX);
 
 	return left ? REA_REASON_NONE : REA_REASON_ATTEMPTS_EXHAUSTED;
 }
@@ -360,8 +361,10 @@ static enum rea_reason take_retry(struct rea_call *call, const struct rea_report
 	bool observe = call->options.policy->mode == REA_MODE_OBSERVE;
 
 	if (budget != NULL && !(observe ? rea_budget_permits(budget, failure, call->now_ns)
-					: rea_budget_withdraw(budget, failure, call->now_ns, &call->lease)))
+					: rea_budget_withdraw(budget, failure, call->now_ns, &call->lease))) {
+		REA__PROBE(budget_exhausted, call, call->attempts, budget, failure);
 		return REA_REASON_BUDGET_EXHAUSTED;
+	}
 	return call->options.limit != NULL && rea_retry_limit_full(call->options.limit) ? REA_REASON_OVERLOADED
 											: REA_REASON_NONE;
 }
@@ -402,6 +405,9 @@ static void describe(
 
 static void give_up(struct rea_call *call, enum rea_reason reason, struct rea_decision *ret_decision)
 {
+	/* A cancel of what is over gives nothing up. */
+	if (call->state != DONE)
+		REA__PROBE(give_up, call, call->attempts, reason, call->now_ns);
 	describe(call, REA_STEP_DONE, REA_VERDICT_GIVE_UP, ret_decision);
 	ret_decision->reason = reason;
 	/* A layer above must not begin anew what was already repeated, or what the protection of the callee refused. */
@@ -468,8 +474,7 @@ static void count_attempt(struct rea_call *call, const struct rea_instance_id *i
 		rea_budget_deposit(call->options.budget, call->options.budget_shard, call->now_ns);
 }
 
-static void start(
-    struct rea_call *call, const struct rea_instances *instances, size_t index, struct rea_decision *ret_decision)
+static void start(struct rea_call *call, const struct rea_instances *instances, size_t index, struct rea_decision *ret_decision)
 {
 	static const struct rea_instance single = {.weight = 1};
 	const struct rea_instance *instance = call->options.single_target ? &single : &instances->items[index];
@@ -483,6 +488,7 @@ static void start(
 	    call->options.deadline_open
 		? REA_NEVER
 		: rea_time_min(rea_time_add(call->now_ns, call->options.policy->attempt_timeout_ns), call->deadline_ns);
+	REA__PROBE(attempt_begin, call, call->attempts, index, call->now_ns);
 }
 
 /* Why there was no instance to choose. */
@@ -555,6 +561,7 @@ static void retry(struct rea_call *call, uint64_t wait_ns, struct rea_decision *
 	/* The budget's retry was taken for this state. */
 	enter(call, WAITING);
 	wait_on(call, ret_decision);
+	REA__PROBE(retry, call, call->attempts, wait_ns, call->now_ns);
 }
 
 void rea_call_report(struct rea_call *call, const struct rea_report *report, const struct rea_instances *instances,
@@ -566,6 +573,7 @@ void rea_call_report(struct rea_call *call, const struct rea_report *report, con
 
 	assert(call->state == FLYING && report->outcome < REA_OUTCOME_COUNT);
 	see_time(call, now_ns);
+	REA__PROBE(attempt_end, call, call->attempts, report->outcome, report->code, report->latency_ns, call->now_ns);
 	give_flight_back(call, breaker_result(report->outcome), report->latency_ns);
 	tell_budget(call, budget_result(call, report));
 	if (report->outcome == REA_OUTCOME_OK) {
@@ -589,8 +597,10 @@ void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_decision
 {
 	see_time(call, now_ns);
 	give_flight_back(call, REA_BREAKER_IGNORED, 0);
-	if (call->state == FLYING)
+	if (call->state == FLYING) {
+		REA__PROBE(attempt_end, call, call->attempts, REA_OUTCOME_CANCELLED, 0, UINT64_C(0), call->now_ns);
 		tell_budget(call, REA_BUDGET_NEUTRAL);
+	}
 	give_up(call, REA_REASON_CANCELLED, ret_decision);
 }
 
@@ -647,8 +657,8 @@ static void recall_attempts(struct rea_call *call, const struct rea_call_past *p
 	call->same_left = call->tried_len == 0 ? 0 : (uint32_t)rea_time_sub(same_max, count_repeats(call, true));
 }
 
-void rea_call_resume(struct rea_call *call, const struct rea_call_options *options, const struct rea_call_past *past,
-    uint64_t now_ns)
+void rea_call_resume(
+    struct rea_call *call, const struct rea_call_options *options, const struct rea_call_past *past, uint64_t now_ns)
 {
 	rea_call_begin(call, options, now_ns);
 	call->deadline_ns = options->deadline_ns;

@@ -16,37 +16,37 @@
 #define MS(ms) (UINT64_C(ms) * REA_NS_PER_MS)
 
 /* The one place where the defaults stand. What is not named is off, 0 or the first value of its enum. */
-#define POLICY_DEFAULTS                                                                                               \
-	{                                                                                                             \
-		.max_retry_next_instance = 1, .min_backoff_ns = MS(100), .max_backoff_ns = MS(1000),                  \
-		.backoff_multiplier = 2.0, .jitter = 0.2, .jitter_kind = REA_JITTER_SYMMETRIC,                        \
-		.backoff_floor_ns = REA_POLICY_BACKOFF_NS_MIN, .attempt_timeout_ns = MS(1000),                        \
-		.deadline_ns = MS(3000), .retry_on = REA_RETRY_ON_DEFAULT, .never_sent = REA_NEVER_SENT_STRICT,       \
-		.when_all_tried = REA_ALL_TRIED_STOP, .mode = REA_MODE_ENFORCE, .chain_stop = true,                   \
-		.replay_limit_bytes = UINT32_C(64) << 10,                                                             \
-		.budget =                                                                                             \
-		    {                                                                                                 \
-			.rule = REA_BUDGET_RATIO,                                                                     \
-			.ratio_permille = 200,                                                                        \
-			.reserve_per_s = 10,                                                                          \
-			.window_ms = 10000,                                                                           \
-			.max_tokens = 10,                                                                             \
-			.token_ratio_permille = 100,                                                                  \
-			.capacity = 500,                                                                              \
-			.cost_transient = 14,                                                                         \
-			.cost_timeout = 14,                                                                           \
-			.cost_throttling = 5,                                                                         \
-		    },                                                                                                \
-		.breaker = {                                                                                          \
-		    .failure_rate_threshold = 50,                                                                     \
-		    .slow_call_rate_threshold = 100,                                                                  \
-		    .slow_call_duration_ns = MS(60000),                                                               \
-		    .window_type = REA_BREAKER_COUNT_BASED,                                                           \
-		    .window_size = 100,                                                                               \
-		    .minimum_calls = 100,                                                                             \
-		    .wait_in_open_ns = MS(60000),                                                                     \
-		    .permitted_in_half_open = 10,                                                                     \
-		},                                                                                                    \
+#define POLICY_DEFAULTS                                                                                         \
+	{                                                                                                       \
+		.max_retry_next_instance = 1, .min_backoff_ns = MS(100), .max_backoff_ns = MS(1000),            \
+		.backoff_multiplier = 2.0, .jitter = 0.2, .jitter_kind = REA_JITTER_SYMMETRIC,                  \
+		.backoff_floor_ns = REA_POLICY_BACKOFF_NS_MIN, .attempt_timeout_ns = MS(1000),                  \
+		.deadline_ns = MS(3000), .retry_on = REA_RETRY_ON_DEFAULT, .never_sent = REA_NEVER_SENT_STRICT, \
+		.when_all_tried = REA_ALL_TRIED_STOP, .mode = REA_MODE_ENFORCE, .chain_stop = true,             \
+		.replay_limit_bytes = UINT32_C(64) << 10,                                                       \
+		.budget =                                                                                       \
+		    {                                                                                           \
+			.rule = REA_BUDGET_RATIO,                                                               \
+			.ratio_permille = 200,                                                                  \
+			.reserve_per_s = 10,                                                                    \
+			.window_ms = 10000,                                                                     \
+			.max_tokens = 10,                                                                       \
+			.token_ratio_permille = 100,                                                            \
+			.capacity = 500,                                                                        \
+			.cost_transient = 14,                                                                   \
+			.cost_timeout = 14,                                                                     \
+			.cost_throttling = 5,                                                                   \
+		    },                                                                                          \
+		.breaker = {                                                                                    \
+		    .failure_rate_threshold = 50,                                                               \
+		    .slow_call_rate_threshold = 100,                                                            \
+		    .slow_call_duration_ns = MS(60000),                                                         \
+		    .window_type = REA_BREAKER_COUNT_BASED,                                                     \
+		    .window_size = 100,                                                                         \
+		    .minimum_calls = 100,                                                                       \
+		    .wait_in_open_ns = MS(60000),                                                               \
+		    .permitted_in_half_open = 10,                                                               \
+		},                                                                                              \
 	}
 
 void rea_policy_defaults(struct rea_policy *policy)
@@ -198,10 +198,24 @@ struct limits {
 	uint64_t deadline_ns_max;
 };
 
+/* A document can only name a choice that exists; a program can store any number. */
+static int check_choices(const struct rea_policy *p, struct rea_error_info *info)
+{
+	const struct rea__bound bounds[] = {
+	    {KEY(JITTER_KIND), "the kind of jitter", p->jitter_kind, 0, REA_JITTER_FULL, false, NULL},
+	    {KEY(NEVER_SENT), "never-sent", p->never_sent, 0, REA_NEVER_SENT_ALLOW, false, NULL},
+	    {KEY(WHEN_ALL_TRIED), "when-all-tried", p->when_all_tried, 0, REA_ALL_TRIED_CYCLE, false, NULL},
+	    {KEY(MODE), "mode", p->mode, 0, REA_MODE_OBSERVE, false, NULL},
+	};
+
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
+}
+
 static int check_numbers(const struct rea_policy *p, const struct limits *limits, struct rea_error_info *info)
 {
 	bool many = rea_policy_attempts(p) > REA_ATTEMPTS_MAX;
-	uint64_t backoff_min_ns = many ? rea_time_max(p->backoff_floor_ns, REA_TASK_MANY_BACKOFF_NS_MIN) : p->backoff_floor_ns;
+	uint64_t backoff_min_ns =
+	    many ? rea_time_max(p->backoff_floor_ns, REA_TASK_MANY_BACKOFF_NS_MIN) : p->backoff_floor_ns;
 	double floor_ms =
 	    to_ms(p->jitter_kind == REA_JITTER_FULL ? REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE : REA_POLICY_BACKOFF_NS_MIN);
 	const struct rea__bound bounds[] = {
@@ -210,17 +224,16 @@ static int check_numbers(const struct rea_policy *p, const struct limits *limits
 		    ? "the number of attempts, 1 + max-retry-next-instance,"
 		    : "the number of attempts, (1 + max-retry-same-instance) * (1 + max-retry-next-instance),",
 		rea_policy_attempts(p), 1, limits->attempts_max, false, NULL},
-	    {KEY(JITTER_KIND), "the floor of the backoff in ms", to_ms(p->backoff_floor_ns), floor_ms, DBL_MAX,
-		false, NULL},
-	    {KEY(MIN_BACKOFF), "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(backoff_min_ns), DBL_MAX,
-		false, many ? "with more than 10 attempts" : "the smallest backoff of the profile"},
-	    {KEY(MAX_BACKOFF), "max-backoff-ms", to_ms(p->max_backoff_ns), to_ms(p->min_backoff_ns), DBL_MAX,
-		false, "min-backoff-ms"},
+	    {KEY(JITTER_KIND), "the floor of the backoff in ms", to_ms(p->backoff_floor_ns), floor_ms, DBL_MAX, false, NULL},
+	    {KEY(MIN_BACKOFF), "min-backoff-ms", to_ms(p->min_backoff_ns), to_ms(backoff_min_ns), DBL_MAX, false,
+		many ? "with more than 10 attempts" : "the smallest backoff of the profile"},
+	    {KEY(MAX_BACKOFF), "max-backoff-ms", to_ms(p->max_backoff_ns), to_ms(p->min_backoff_ns), DBL_MAX, false,
+		"min-backoff-ms"},
 	    {KEY(BACKOFF_MULTIPLIER), "backoff-multiplier", p->backoff_multiplier, 1, DBL_MAX, false, NULL},
 	    {KEY(JITTER), "jitter", p->jitter, 0, 1, true, NULL},
 	    {KEY(DEADLINE), "deadline-ms", to_ms(p->deadline_ns), 0, to_ms(limits->deadline_ns_max), true, NULL},
-	    {KEY(ATTEMPT_TIMEOUT), "attempt-timeout-ms", to_ms(p->attempt_timeout_ns), 0, to_ms(p->deadline_ns),
-		true, "deadline-ms"},
+	    {KEY(ATTEMPT_TIMEOUT), "attempt-timeout-ms", to_ms(p->attempt_timeout_ns), 0, to_ms(p->deadline_ns), true,
+		"deadline-ms"},
 	    {KEY(REPLAY_LIMIT), "replay-limit-bytes", p->replay_limit_bytes, 0, REA_POLICY_REPLAY_BYTES_MAX, false, NULL},
 	};
 
@@ -287,6 +300,7 @@ int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct 
 	const char *key = KEY(BREAKER);
 	bool timed = policy->window_type == REA_BREAKER_TIME_BASED;
 	const struct rea__bound bounds[] = {
+	    {key, "the breaker's window type", policy->window_type, 0, REA_BREAKER_TIME_BASED, false, NULL},
 	    {key, "the breaker's failure rate threshold", policy->failure_rate_threshold, 0, 100, true, NULL},
 	    {key, "the breaker's slow call rate threshold", policy->slow_call_rate_threshold, 0, 100, true, NULL},
 	    {key, "the breaker's slow call duration in ms", to_ms(policy->slow_call_duration_ns), 0, DBL_MAX, true, NULL},
@@ -330,8 +344,8 @@ static bool classify_rule_is_valid(const struct rea_classify_rule *rule)
 
 static int check_classify(const struct rea_policy *policy, struct rea_error_info *info)
 {
-	const struct rea__bound count = {KEY(CLASSIFY), "the number of codes in classify",
-	    (double)policy->classify_len, 0, REA_CLASSIFY_RULES_MAX, false, NULL};
+	const struct rea__bound count = {KEY(CLASSIFY), "the number of codes in classify", (double)policy->classify_len,
+	    0, REA_CLASSIFY_RULES_MAX, false, NULL};
 
 	if (rea__check_bounds(&count, 1, info) != 0)
 		return REA_ERR_INVALID;
@@ -355,8 +369,10 @@ static int check_classify(const struct rea_policy *policy, struct rea_error_info
 
 static int validate(const struct rea_policy *policy, const struct limits *limits, struct rea_error_info *ret_info)
 {
-	int error = check_numbers(policy, limits, ret_info);
+	int error = check_choices(policy, ret_info);
 
+	if (error == 0)
+		error = check_numbers(policy, limits, ret_info);
 	if (error == 0)
 		error = check_retry_on(policy->retry_on, ret_info);
 	if (error == 0)
@@ -375,8 +391,7 @@ int rea_policy_validate(const struct rea_policy *policy, struct rea_error_info *
 	return validate(policy, &limits, ret_info);
 }
 
-int rea_policy_validate_task(
-    const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info)
+int rea_policy_validate_task(const struct rea_policy *policy, uint32_t attempts_max, struct rea_error_info *ret_info)
 {
 	struct limits limits = {attempts_max, REA_TASK_DEADLINE_NS_MAX};
 

@@ -707,11 +707,12 @@ static void tell_done(struct rea_executor *executor, struct rea__task *task, str
 	end->task = &view;
 	executor->stats.ended[end->state]++;
 	forget(executor, task);
-	if (task->done == NULL)
-		return;
-	leave(executor);
-	task->done(end, task->user_data);
-	enter(executor);
+	if (task->done != NULL) {
+		leave(executor);
+		task->done(end, task->user_data);
+		enter(executor);
+	}
+	end->task = NULL; /* it was lent to the callback */
 }
 
 static void end_task(struct rea_executor *executor, struct rea__task *task, const struct rea_decision *decision)

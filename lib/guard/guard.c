@@ -69,8 +69,7 @@ static int init_limiters(struct rea_guard *guard, struct rea_error_info *info)
 	if (options->adaptive_on && error == 0)
 		error = rea_adaptive_init(&guard->adaptive, &options->adaptive, info);
 	if (options->adaptive_on && error == 0)
-		rea_limiter_resize(
-		    &guard->limiter, rea_adaptive_limit(&guard->adaptive), options->limiter.waiting_max, 0);
+		rea_limiter_resize(&guard->limiter, rea_adaptive_limit(&guard->adaptive), options->limiter.waiting_max, 0);
 	return error;
 }
 

@@ -24,8 +24,7 @@
 
 void rea_guard_call_options_init(struct rea_guard_call_options *options)
 {
-	*options =
-	    (struct rea_guard_call_options){.version = REA_GUARD_CALL_OPTIONS_VERSION, .deadline_ns = REA_NEVER};
+	*options = (struct rea_guard_call_options){.version = REA_GUARD_CALL_OPTIONS_VERSION, .deadline_ns = REA_NEVER};
 }
 
 /* ---- what is told of a call ---- */
@@ -78,7 +77,8 @@ static struct rea_text instance_of(const struct rea_guard_call *call, char *buff
 }
 
 /* report NULL: no attempt was made after the last decision; it counts as one that never began. */
-static void tell(struct rea_guard_call *call, const struct rea_report *report, const struct rea_decision *decision, uint64_t now_ns)
+static void tell(
+    struct rea_guard_call *call, const struct rea_report *report, const struct rea_decision *decision, uint64_t now_ns)
 {
 	static const struct rea_report never_begun = {.outcome = REA_OUTCOME_NEVER_SENT};
 	const struct rea_guard_options *options = &call->guard->options;
@@ -182,7 +182,8 @@ void rea_guard_begin(struct rea_guard_call *call, struct rea_guard_thread *threa
 
 /* ---- next, report, cancel ---- */
 
-static void finish(struct rea_guard_call *call, struct rea_service_stats *stats, const struct rea_decision *decision, uint64_t now_ns)
+static void finish(
+    struct rea_guard_call *call, struct rea_service_stats *stats, const struct rea_decision *decision, uint64_t now_ns)
 {
 	bool success = decision->verdict == REA_VERDICT_SUCCESS;
 
@@ -213,8 +214,8 @@ static void describe_parked(const struct rea_guard_call *call, uint64_t now_ns, 
 }
 
 /* The stages are passed: the core has the last word. */
-static void try_attempt(struct rea_guard_call *call, struct rea_guard_thread *thread, const struct rea_instances *instances,
-    uint64_t now_ns, struct rea_decision *ret_decision)
+static void try_attempt(struct rea_guard_call *call, struct rea_guard_thread *thread,
+    const struct rea_instances *instances, uint64_t now_ns, struct rea_decision *ret_decision)
 {
 	call->stage = REA_GUARD_STAGE_CALL;
 	rea_call_attempt(&call->call, instances, &thread->random, now_ns, ret_decision);

@@ -56,7 +56,7 @@ enum rea__answer {
 	REA__REFUSED /* call->stage says by whom; nothing is held */
 };
 
-/* Take what an attempt needs, or get in line for it. The state becomes RESERVED or IN_LINE where it waits. */
+/* Take what an attempt needs, or get in line for it. The state becomes RESERVED or IN_LINE as that is held. */
 enum rea__answer rea__guard_pass(struct rea_guard_call *call, uint64_t now_ns);
 /* Give back what rea__guard_pass took or waits for: there will be no attempt now. */
 void rea__guard_unpass(struct rea_guard_call *call, uint64_t now_ns);

@@ -52,8 +52,9 @@ struct rea_report rea_report_from_errno(int error, enum rea_phase phase)
 
 struct rea_report rea_report_from_http(uint32_t status, const struct rea_policy *policy)
 {
-	return (struct rea_report){.outcome = policy != NULL ? rea_outcome_from_http(status, policy->classify, policy->classify_len)
-							     : rea_outcome_from_http(status, NULL, 0),
+	return (struct rea_report){.outcome = policy != NULL
+						  ? rea_outcome_from_http(status, policy->classify, policy->classify_len)
+						  : rea_outcome_from_http(status, NULL, 0),
 	    .code_kind = REA_CODE_HTTP,
 	    .code = status};
 }

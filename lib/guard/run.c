@@ -43,7 +43,8 @@ static bool sleep_until(uint64_t until_ns, int cancel_fd, int wake_fd)
 		struct timespec left = to_timespec(until_ns - now_ns);
 		int ready = ppoll(fds, 2, &left, NULL);
 
-		assert((ready >= 0 || errno == EINTR) && !(fds[0].revents & POLLNVAL) && "rea_guard_run: cancel_fd is not open");
+		assert((ready >= 0 || errno == EINTR) && !(fds[0].revents & POLLNVAL) &&
+		       "rea_guard_run: cancel_fd is not open");
 		if (ready <= 0)
 			continue;
 		if (fds[0].revents != 0)
@@ -96,7 +97,8 @@ static void go_on(struct run *run, uint64_t now_ns, struct rea_guard_result *res
 
 static void wait_and_go_on(struct run *run, struct rea_guard_result *result)
 {
-	if (sleep_until(result->decision.wait_until_ns, run->options->cancel_fd, run->call.wake_fd >= 0 ? run->call.wake_fd : -1))
+	if (sleep_until(result->decision.wait_until_ns, run->options->cancel_fd,
+		run->call.wake_fd >= 0 ? run->call.wake_fd : -1))
 		rea_guard_cancel(&run->call, run->thread, clock_ns(), &result->decision);
 	else
 		go_on(run, clock_ns(), result);

@@ -22,6 +22,7 @@
  */
 #include <rea/shared.h>
 
+#include "base/probe.h"
 #include "core/bounds.h"
 #include "core/window.h"
 
@@ -88,7 +89,7 @@ struct shard {
 
 struct rea_shared_breaker {
 	/* Read by every call, seldom written. */
-	uint64_t word;     /* atomic */
+	uint64_t word; /* atomic */
 	uint64_t until_ns; /* atomic: OPEN: when it may be tried; HALF_OPEN: when permits that did not come back are given up */
 	struct rea_breaker_policy policy;
 	uint32_t shards_len;
@@ -100,7 +101,7 @@ struct rea_shared_breaker {
 	void *block; /* what was allocated */
 
 	_Alignas(CACHE_LINE) pthread_mutex_t lock;
-	uint64_t now_ns;           /* latest seen */
+	uint64_t now_ns;          /* latest seen */
 	struct rea__tally probes; /* HALF_OPEN: the results of this generation's permits */
 	struct rea__window window;
 	struct rea__tally slots[];
@@ -271,8 +272,8 @@ static uint64_t until(const struct rea_breaker_policy *policy, enum rea_breaker_
 }
 
 /* The only place where the state changes. The shards are folded. */
-static void change_state(struct rea_shared_breaker *breaker, enum rea_breaker_state to, bool forced, uint64_t at_ns,
-    struct changes *changes)
+static void change_state(
+    struct rea_shared_breaker *breaker, enum rea_breaker_state to, bool forced, uint64_t at_ns, struct changes *changes)
 {
 	uint64_t word = load_word(breaker), generation = generation_of(word) + 1;
 	enum rea_breaker_state from = state_of(word);
@@ -284,9 +285,11 @@ static void change_state(struct rea_shared_breaker *breaker, enum rea_breaker_st
 	/* Before the word: who reads the new word reads this too. Who reads it under the old word is refused, or comes to the lock in vain. */
 	__atomic_store_n(&breaker->until_ns, until(&breaker->policy, to, at_ns), __ATOMIC_RELAXED);
 	__atomic_store_n(&breaker->word,
-	    make_word(generation, to, to == REA_BREAKER_HALF_OPEN ? breaker->policy.permitted_in_half_open : 0), __ATOMIC_RELEASE);
+	    make_word(generation, to, to == REA_BREAKER_HALF_OPEN ? breaker->policy.permitted_in_half_open : 0),
+	    __ATOMIC_RELEASE);
 	if (from == to)
 		return;
+	REA__PROBE(breaker_change, breaker, from, to, at_ns);
 	assert(changes->count < sizeof(changes->items) / sizeof(changes->items[0]));
 	changes->items[changes->count++] = (struct rea_breaker_change){from, to, generation, at_ns};
 }
@@ -352,15 +355,15 @@ static void give_permit_back(struct rea_shared_breaker *breaker, uint64_t genera
 		return;
 	}
 	while (generation_of(word) == generation && state_of(word) == REA_BREAKER_HALF_OPEN)
-		if (__atomic_compare_exchange_n(
-			&breaker->word, &word, word + PERMIT, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(&breaker->word, &word, word + PERMIT, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			return;
 }
 
 /* Has the time come that the state waits for? */
 static bool overdue(const struct rea_shared_breaker *breaker, uint64_t word, uint64_t now_ns)
 {
-	return (state_of(word) == REA_BREAKER_OPEN || state_of(word) == REA_BREAKER_HALF_OPEN) && now_ns >= until_of(breaker);
+	return (state_of(word) == REA_BREAKER_OPEN || state_of(word) == REA_BREAKER_HALF_OPEN) &&
+	       now_ns >= until_of(breaker);
 }
 
 /* OPEN whose wait has passed becomes HALF_OPEN; HALF_OPEN whose permits never came back becomes OPEN. */
@@ -467,8 +470,8 @@ static void begin_counting(struct rea_shared_breaker *breaker, struct shard *sha
 		__atomic_store_n(&breaker->shards_used, used, __ATOMIC_RELAXED);
 }
 
-static void report_locked(struct rea_shared_breaker *breaker, struct shard *shard, uint64_t generation,
-    bool failed, bool slow, uint64_t now_ns)
+static void report_locked(struct rea_shared_breaker *breaker, struct shard *shard, uint64_t generation, bool failed,
+    bool slow, uint64_t now_ns)
 {
 	struct changes changes;
 	uint64_t word;

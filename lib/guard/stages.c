@@ -99,8 +99,7 @@ static bool may_wait_in_line(const struct rea_guard_call *call)
 static void get_in_line(struct rea_guard_call *call, uint64_t now_ns)
 {
 	struct rea_guard *guard = call->guard;
-	uint64_t wait_ns =
-	    may_wait_in_line(call) ? time_to_wait(call, guard->options.limiter_wait_ns, now_ns) : 0;
+	uint64_t wait_ns = may_wait_in_line(call) ? time_to_wait(call, guard->options.limiter_wait_ns, now_ns) : 0;
 
 	call->waiter = (struct rea_limiter_waiter){.user_data = call};
 	call->due_ns = rea_time_add(now_ns, wait_ns);
@@ -120,6 +119,7 @@ static enum rea__answer pass_limiter(struct rea_guard_call *call, uint64_t now_n
 	call->in_flight = rea_limiter_in_use(&guard->limiter);
 	pthread_mutex_unlock(&guard->limiter_lock);
 
+	call->state = REA__GUARD_IN_LINE;
 	switch (verdict) {
 	case REA_LIMITER_ACQUIRED:
 		return REA__PASSED;
@@ -169,7 +169,7 @@ void rea__guard_unpass(struct rea_guard_call *call, uint64_t now_ns)
 {
 	const struct rea_guard_options *options = &call->guard->options;
 
-	if (options->limiter_on && call->state != REA__GUARD_RESERVED)
+	if (call->state == REA__GUARD_IN_LINE)
 		leave_line(call, now_ns);
 	if (options->rate_on)
 		give_permit_back(call, now_ns);

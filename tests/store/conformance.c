@@ -172,7 +172,7 @@ static void test_submit_is_idempotent(void **state)
 {
 	struct rig *rig = *state;
 	struct rea_store_submit first = submission("k-1", "body"), other = submission("k-1", "other body"),
-	                        second_key = submission("k-2", "body");
+				second_key = submission("k-2", "body");
 	uint64_t id = do_submit(rig, &first)->task.id;
 	struct outcome *outcome = do_submit(rig, &first);
 
@@ -428,8 +428,7 @@ static void test_without_a_claim(void **state)
 {
 	struct rig *rig = *state;
 	uint64_t id = new_task(rig, S(5));
-	struct outcome *outcome =
-	    do_reschedule_with(rig, &(struct rea_store_reschedule){.id = id, .delay_ns = S(60)});
+	struct outcome *outcome = do_reschedule_with(rig, &(struct rea_store_reschedule){.id = id, .delay_ns = S(60)});
 
 	assert_int_equal(outcome->error, 0);
 	assert_int_equal(outcome->task.state, REA_STORE_PENDING);
@@ -539,7 +538,7 @@ static void test_due_is_ordered_and_paged(void **state)
 {
 	struct rig *rig = *state;
 	uint64_t c = new_task(rig, S(3)), a = new_task(rig, S(1)), b = new_task(rig, S(2)), b2 = new_task(rig, S(2)),
-	         b3 = new_task(rig, S(2)), far = new_task(rig, S(100));
+		 b3 = new_task(rig, S(2)), far = new_task(rig, S(100));
 	struct outcome *outcome = do_due(rig, S(1001), 10);
 
 	assert_int_equal(outcome->tasks_len, 0); /* before, not at */
@@ -788,24 +787,25 @@ static void test_list(void **state)
 	}
 	assert_int_equal(list_all(rig, (struct rea_store_filter){.states = REA_STORE_STATES_OPEN, .max = 7}, found, 40), 24);
 	assert_int_equal(
-	    list_all(rig, (struct rea_store_filter){.states = REA_STORE_STATE_BIT(REA_STORE_GIVEN_UP), .max = 2}, found, 40), 3);
+	    list_all(rig, (struct rea_store_filter){.states = REA_STORE_STATE_BIT(REA_STORE_GIVEN_UP), .max = 2}, found, 40),
+	    3);
 	assert_int_equal(found[0], ids[20]);
 	assert_int_equal(found[2], ids[0]);
-	assert_int_equal(list_all(rig,
-	                     (struct rea_store_filter){.states = REA_STORE_STATE_BIT(REA_STORE_GIVEN_UP) |
-	                             REA_STORE_STATE_BIT(REA_STORE_PENDING),
-	                         .max = 5},
-	                     found, 40),
+	assert_int_equal(
+	    list_all(rig,
+		(struct rea_store_filter){
+		    .states = REA_STORE_STATE_BIT(REA_STORE_GIVEN_UP) | REA_STORE_STATE_BIT(REA_STORE_PENDING), .max = 5},
+		found, 40),
 	    27);
 	assert_int_equal(list_all(rig, (struct rea_store_filter){.target = text("mails"), .max = 4}, found, 40), 15);
 	assert_int_equal(list_all(rig, (struct rea_store_filter){.biz_id = text("order-1"), .max = 4}, found, 40), 10);
 	assert_int_equal(found[0], ids[28]);
 	assert_int_equal(list_all(rig,
-	                     (struct rea_store_filter){.biz_id = text("order-0"),
-	                         .target = text("users"),
-	                         .states = REA_STORE_STATE_BIT(REA_STORE_SUCCESS),
-	                         .max = 1},
-	                     found, 40),
+			     (struct rea_store_filter){.biz_id = text("order-0"),
+				 .target = text("users"),
+				 .states = REA_STORE_STATE_BIT(REA_STORE_SUCCESS),
+				 .max = 1},
+			     found, 40),
 	    1);
 	assert_int_equal(found[0], ids[15]);
 	assert_int_equal(list_all(rig, (struct rea_store_filter){.biz_id = text("order-9"), .max = 4}, found, 40), 0);
@@ -877,7 +877,8 @@ static void test_bounds_of_submit(void **state)
 	struct rea_store_task task;
 	uint64_t id;
 
-	submit.spec = (struct rea_store_spec){.target = fits, .biz_id = fits, .key = fits, .payload = {big, REA_STORE_PAYLOAD_MAX}};
+	submit.spec =
+	    (struct rea_store_spec){.target = fits, .biz_id = fits, .key = fits, .payload = {big, REA_STORE_PAYLOAD_MAX}};
 	submit.delay_ns = REA_STORE_DELAY_NS_MAX;
 	for (size_t i = 0; i <= REA_STORE_SUBMIT_ATTEMPTS_MAX; i++)
 		attempts[i].number = (uint32_t)i + 1;
@@ -890,10 +891,10 @@ static void test_bounds_of_submit(void **state)
 	assert_int_equal(task.payload.text[REA_STORE_PAYLOAD_MAX - 1], 'z');
 	assert_int_equal(task.due_ns, rig->now_ns + REA_STORE_DELAY_NS_MAX);
 
-#define REFUSED(change)                                                                                           \
-	do {                                                                                                      \
-		struct rea_store_submit wrong = submission("", "");                                               \
-		wrong.change;                                                                                     \
+#define REFUSED(change)                                                                                               \
+	do {                                                                                                          \
+		struct rea_store_submit wrong = submission("", "");                                                   \
+		wrong.change;                                                                                         \
 		assert_int_equal(rea_store_submit(rig->store, &wrong, rig->now_ns, rig_note, NULL), REA_ERR_INVALID); \
 	} while (0)
 	REFUSED(spec.target = text(""));
@@ -1020,14 +1021,14 @@ static void test_options(void **state)
 	struct rea_store_options *options = &rig->options.store;
 
 	rig_close(rig);
-#define WITH(member, value, expected)                                       \
-	do {                                                                \
-		struct rea_store_options before = *options;                 \
-		options->member = value;                                    \
-		assert_int_equal(rig_try_open(rig, NULL), expected);        \
-		if ((expected) == 0)                                        \
-			rea_store_close(rig->store);                        \
-		*options = before;                                          \
+#define WITH(member, value, expected)                                \
+	do {                                                         \
+		struct rea_store_options before = *options;          \
+		options->member = value;                             \
+		assert_int_equal(rig_try_open(rig, NULL), expected); \
+		if ((expected) == 0)                                 \
+			rea_store_close(rig->store);                 \
+		*options = before;                                   \
 	} while (0)
 	WITH(version, 0, REA_ERR_INVALID);
 	WITH(version, REA_STORE_OPTIONS_VERSION + 1, REA_ERR_INVALID);
@@ -1126,8 +1127,7 @@ static void refuse_when_closing(const struct rea_store_result *result, void *use
 	struct rea_store_submit submit = submission("", "body");
 
 	assert_int_equal(result->error, 0);
-	assert_int_equal(
-	    rea_store_submit(chain->rig->store, &submit, chain->rig->now_ns, NULL, NULL), REA_ERR_CLOSED);
+	assert_int_equal(rea_store_submit(chain->rig->store, &submit, chain->rig->now_ns, NULL, NULL), REA_ERR_CLOSED);
 	chain->left = 1;
 }
 

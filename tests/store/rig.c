@@ -28,8 +28,7 @@ void rig_init(struct rig *rig, bool sqlite)
 	rig->options.path = rig->path;
 	rig->options.store.wake = woken;
 	rig->options.store.user_data = rig;
-	rig->options.store.clock =
-	    (struct rea_store_clock){rig->now_ns, (int64_t)S(1700000000), S(5000), "boot-1"};
+	rig->options.store.clock = (struct rea_store_clock){rig->now_ns, (int64_t)S(1700000000), S(5000), "boot-1"};
 }
 
 void rig_fini(struct rig *rig)
@@ -276,9 +275,9 @@ struct outcome *do_reschedule(struct rig *rig, uint64_t id, uint64_t claim, uint
 {
 	struct rea_store_attempt attempt = unavailable(rig->now_ns);
 
-	return do_reschedule_with(rig,
-	    &(struct rea_store_reschedule){
-	        .id = id, .claim = claim, .delay_ns = delay_ns, .attempted = true, .attempt = &attempt});
+	return do_reschedule_with(
+	    rig, &(struct rea_store_reschedule){
+		     .id = id, .claim = claim, .delay_ns = delay_ns, .attempted = true, .attempt = &attempt});
 }
 
 struct outcome *do_finish_with(struct rig *rig, const struct rea_store_finish *finish)
@@ -295,13 +294,12 @@ struct outcome *do_finish(struct rig *rig, uint64_t id, uint64_t claim, enum rea
 
 	attempt.outcome = REA_OUTCOME_PERMANENT;
 	attempt.reason = text("permanent");
-	return do_finish_with(rig,
-	    &(struct rea_store_finish){.id = id,
-	        .claim = claim,
-	        .state = state,
-	        .reason = text(success ? "" : "permanent"),
-	        .attempted = true,
-	        .attempt = success ? NULL : &attempt});
+	return do_finish_with(rig, &(struct rea_store_finish){.id = id,
+				       .claim = claim,
+				       .state = state,
+				       .reason = text(success ? "" : "permanent"),
+				       .attempted = true,
+				       .attempt = success ? NULL : &attempt});
 }
 
 struct outcome *do_cancel(struct rig *rig, uint64_t id)

@@ -6,8 +6,8 @@
  * are neighbours there, and a page is written for many of them at once. Names of purged tasks leave the table in the same way.
  *
  * Guarantees: what stands in `name` or in memory is a superset of the names of all tasks that are kept, and only a hint: the spec row tells.
- * Memory holds at most what two rounds over the buckets bring, and is made again from the spec rows since `folded_id` after a crash or a
- * transaction that was rolled back. (Purged names that were not folded then stay behind in the table, harmless.)
+ * Memory holds at most what two rounds over the buckets bring (65,536 tasks that came or went), and is made again from the spec rows since
+ * `folded_id` after a crash or a transaction that was rolled back. (Purged names that were not folded then stay behind in the table, harmless.)
  */
 #include "store/sqlite/sqlite.h"
 
@@ -17,14 +17,15 @@
 #include <stdlib.h>
 
 #define BUCKET_BITS 9
-#define TASKS_PER_FOLD 64 /* a round takes so many times 512 tasks */
+#define TASKS_PER_FOLD 64
+#define TASKS_PER_ROUND (TASKS_PER_FOLD * REA__NAME_BUCKETS)
 
 _Static_assert(REA__NAME_BUCKETS == 1 << BUCKET_BITS, "a bucket per value of the top bits");
 
 struct rea__name {
 	uint64_t hash;
-	uint64_t id : 63;
-	uint64_t dead : 1;
+	uint64_t id;
+	bool dead;
 };
 
 /* The last steps spread what the bytes did over all bits: the top ones choose the bucket. */
@@ -73,7 +74,7 @@ static int note(struct rea__sqlite *sqlite, enum rea__name_kind kind, struct rea
 
 	if (text.length == 0)
 		return 0;
-	return push(bucket_of(&sqlite->names, hash), (struct rea__name){hash, id & INT64_MAX, dead}, &sqlite->store.alloc);
+	return push(bucket_of(&sqlite->names, hash), (struct rea__name){hash, id, dead}, &sqlite->store.alloc);
 }
 
 int rea__names_add(struct rea__sqlite *sqlite, uint64_t id, struct rea_text key, struct rea_text biz_id)
@@ -105,7 +106,7 @@ static int is_it(struct rea__sqlite *sqlite, uint64_t id, struct rea_text key, u
 	if (found != 1)
 		return found;
 	equal = sqlite3_column_bytes(statement, 0) == (int)key.length &&
-	    memcmp(sqlite3_column_blob(statement, 0), key.text, key.length) == 0;
+		memcmp(sqlite3_column_blob(statement, 0), key.text, key.length) == 0;
 	found = equal ? 1 : 0;
 	if (equal && sqlite3_column_bytes(statement, 1) == 16)
 		memcpy(ret_fingerprint, sqlite3_column_blob(statement, 1), 16);
@@ -232,4 +233,26 @@ int rea__names_load(struct rea__sqlite *sqlite)
 	sqlite3_reset(statement);
 	sqlite->names.stale = error != 0;
 	return error;
+}
+
+/* Processes that end before a round is complete must not leave ever more behind. */
+static int fold_all(struct rea__sqlite *sqlite)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < REA__NAME_BUCKETS && error == 0; i++)
+		error = fold_bucket(sqlite, &sqlite->names.buckets[i]);
+	sqlite->ledger.names.folded_id = sqlite->ledger.ids.next;
+	return error != 0 ? error : rea__ops_set_number(sqlite, "folded_id", (int64_t)sqlite->ledger.ids.next);
+}
+
+int rea__names_start(struct rea__sqlite *sqlite, uint64_t seed, uint64_t folded_id)
+{
+	uint64_t next_id = sqlite->ledger.ids.next;
+	int error;
+
+	sqlite->names.seed = seed;
+	sqlite->ledger.names = (struct rea__names_ledger){.folded_id = folded_id, .round_id = next_id};
+	error = rea__names_load(sqlite);
+	return error == 0 && next_id > folded_id && next_id - folded_id > TASKS_PER_ROUND ? fold_all(sqlite) : error;
 }

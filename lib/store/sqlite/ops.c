@@ -833,18 +833,12 @@ static int start_sequence(struct rea__sqlite *sqlite, struct rea__sequence *sequ
 
 static int start_names(struct rea__sqlite *sqlite)
 {
-	struct rea__names_ledger *ledger = &sqlite->ledger.names;
 	int64_t seed = 0, folded_id = 0;
 	int error = get_number(sqlite, "seed", &seed);
 
 	if (error == 0)
 		error = get_number(sqlite, "folded_id", &folded_id);
-	if (error != 0)
-		return error;
-	sqlite->names.seed = (uint64_t)seed;
-	*ledger = (struct rea__names_ledger){
-	    .folded_id = folded_id > 0 ? (uint64_t)folded_id : 1, .round_id = sqlite->ledger.ids.next};
-	return rea__names_load(sqlite);
+	return error != 0 ? error : rea__names_start(sqlite, (uint64_t)seed, folded_id > 0 ? (uint64_t)folded_id : 1);
 }
 
 int rea__ops_recover(struct rea__sqlite *sqlite, const struct rea_store_clock *now)

@@ -179,53 +179,74 @@ int rea__sqlite_get(struct rea_store_reader *base, uint64_t id, struct rea_store
 
 /* ---- many ---- */
 
+/* A page being filled, by one statement or by two one after the other. */
+struct listing {
+	struct sqlite_reader *reader;
+	const struct rea_store_filter *filter;
+	uint64_t before_id;
+	size_t looked;
+	struct rea_store_task *tasks;
+	struct rea_store_page page;
+};
+
 static enum statement list_statement(const struct rea_store_filter *filter)
 {
 	uint32_t states = filter->states != 0 ? filter->states : REA_STORE_STATES_ALL;
 
-	if (filter->biz_id.length > 0)
-		return LIST_BIZ_ID;
 	if ((states & ~REA_STORE_STATES_OPEN) == 0)
 		return LIST_OPEN;
 	return (states & REA_STORE_STATES_OPEN) == 0 ? LIST_OVER : LIST_ALL;
 }
 
-/* The task of the row the list is on: 1 if the filter wants it, 0 if not. */
-static int take_listed(struct sqlite_reader *reader, const struct rea_store_filter *filter, sqlite3_stmt *statement,
-    uint64_t id, struct rea_store_task *ret_task)
+/* The task of the row that LIST_OPEN, LIST_OVER or LIST_ALL is on: 1 if the filter wants it, 0 if not. */
+static int take_listed(struct listing *listing, sqlite3_stmt *statement, struct rea_store_task *ret_task)
 {
-	int error;
+	int error = take_row(listing->reader, statement, ret_task);
 
-	if (filter->biz_id.length > 0)
-		error = find(reader, GET_SPEC_HEAD, id, ret_task);
-	else
-		error = take_row(reader, statement, ret_task);
 	if (error != 0)
 		return error;
-	if (!rea__filter_matches(filter, ret_task->state, ret_task->target))
+	if (!rea__filter_matches(listing->filter, ret_task->state, ret_task->target))
 		return 0;
-	if (filter->biz_id.length == 0)
-		error = complete(reader, GET_SPEC_HEAD, ret_task);
+	error = complete(listing->reader, GET_SPEC_HEAD, ret_task);
 	return error != 0 ? error : 1;
 }
 
-static int fill_page(struct sqlite_reader *reader, const struct rea_store_filter *filter, sqlite3_stmt *statement,
-    struct rea_store_task *tasks, struct rea_store_page *page)
+/* The same for a row of LIST_RECENT or LIST_NAMED: its first column is an id, its second, if it has one, the biz_id. */
+static int take_named(struct listing *listing, sqlite3_stmt *statement, struct rea_store_task *ret_task)
 {
+	int64_t id = sqlite3_column_int64(statement, 0);
+	int error = 0;
+
+	if (sqlite3_column_count(statement) > 1) {
+		error = rea__decode_names(statement, ret_task);
+		if (error != 0 || !rea__text_equal(ret_task->biz_id, listing->filter->biz_id))
+			return error;
+	}
+	error = id > 0 ? find(listing->reader, GET_SPEC_HEAD, (uint64_t)id, ret_task) : REA_ERR_CORRUPT;
+	if (error == REA_ERR_NOT_FOUND)
+		return 0; /* the name of a task that is gone */
+	if (error != 0)
+		return error;
+	return rea__text_equal(ret_task->biz_id, listing->filter->biz_id) &&
+	       rea__filter_matches(listing->filter, ret_task->state, ret_task->target);
+}
+
+static int fill_page(struct listing *listing, sqlite3_stmt *statement,
+    int (*take)(struct listing *listing, sqlite3_stmt *statement, struct rea_store_task *ret_task))
+{
+	struct rea_store_page *page = &listing->page;
 	int error;
 
-	for (size_t looked = 0; (error = rea__step(statement)) == 1; looked++) {
-		uint64_t id = (uint64_t)sqlite3_column_int64(statement, 0);
-
-		if (page->tasks_len == filter->max || looked == REA__LIST_SCAN_MAX) {
-			page->next = id + 1;
+	for (; (error = rea__step(statement)) == 1; listing->looked++) {
+		if (page->tasks_len == listing->filter->max || listing->looked == REA__LIST_SCAN_MAX) {
+			page->next = (uint64_t)sqlite3_column_int64(statement, 0) + 1;
 			error = 0;
 			break;
 		}
-		error = take_listed(reader, filter, statement, id, &tasks[page->tasks_len]);
+		error = take(listing, statement, &listing->tasks[page->tasks_len]);
 		if (error == 1)
 			page->tasks_len++;
-		else if (error == REA_ERR_CORRUPT || error == REA_ERR_NOT_FOUND)
+		else if (error == REA_ERR_CORRUPT)
 			page->damaged++;
 		else if (error != 0)
 			break;
@@ -234,22 +255,60 @@ static int fill_page(struct sqlite_reader *reader, const struct rea_store_filter
 	return error;
 }
 
+static int read_number(struct sqlite_reader *reader, enum statement which, int64_t *ret_number)
+{
+	sqlite3_stmt *statement = statement_of(reader, which);
+	int error = rea__step(statement);
+
+	if (error != 1)
+		return error != 0 ? error : REA_ERR_CORRUPT;
+	*ret_number = sqlite3_column_int64(statement, 0);
+	sqlite3_reset(statement);
+	return 0;
+}
+
+static int fill_by_biz_id(struct listing *listing)
+{
+	struct sqlite_reader *reader = listing->reader;
+	sqlite3_stmt *recent = statement_of(reader, LIST_RECENT), *named = statement_of(reader, LIST_NAMED);
+	int64_t folded_id = 0, seed = 0;
+	int error = read_number(reader, FOLDED_ID, &folded_id);
+
+	if (error == 0)
+		error = read_number(reader, SEED, &seed);
+	if (error != 0)
+		return error;
+	rea__bind_u64(recent, 1, listing->before_id);
+	sqlite3_bind_int64(recent, 2, folded_id);
+	error = fill_page(listing, recent, take_named);
+	if (error != 0 || listing->page.next != 0)
+		return error;
+	sqlite3_bind_int64(named, 1, (int64_t)listing->before_id < folded_id ? (int64_t)listing->before_id : folded_id);
+	sqlite3_bind_int64(named, 2, (int64_t)rea__name_hash((uint64_t)seed, REA__NAME_BIZ_ID, listing->filter->biz_id));
+	return fill_page(listing, named, take_named);
+}
+
+static int fill_by_id(struct listing *listing)
+{
+	sqlite3_stmt *statement = statement_of(listing->reader, list_statement(listing->filter));
+
+	rea__bind_u64(statement, 1, listing->before_id);
+	return fill_page(listing, statement, take_listed);
+}
+
 int rea__sqlite_list(struct rea_store_reader *base, const struct rea_store_filter *filter, struct rea_store_page *ret_page)
 {
 	struct sqlite_reader *reader = reader_of(base);
-	sqlite3_stmt *statement = statement_of(reader, list_statement(filter));
 	struct rea_store_task *tasks = rea_arena_array(&base->arena, filter->max, sizeof(*tasks));
-	struct rea_store_page page = {.tasks = tasks};
+	struct listing listing = {.reader = reader, .filter = filter, .tasks = tasks, .page = {.tasks = tasks}};
 	int error = tasks != NULL ? begin(reader) : REA_ERR_NOMEM;
 
 	if (error != 0)
 		return error;
-	rea__bind_u64(statement, 1, filter->before_id == 0 || filter->before_id > INT64_MAX ? INT64_MAX : filter->before_id);
-	if (filter->biz_id.length > 0)
-		rea__bind_text(statement, 2, filter->biz_id);
-	error = end(reader, fill_page(reader, filter, statement, tasks, &page));
+	listing.before_id = filter->before_id == 0 || filter->before_id > INT64_MAX ? INT64_MAX : filter->before_id;
+	error = end(reader, filter->biz_id.length > 0 ? fill_by_biz_id(&listing) : fill_by_id(&listing));
 	if (error == 0)
-		*ret_page = page;
+		*ret_page = listing.page;
 	return error;
 }
 

@@ -188,6 +188,9 @@ int rea__names_remove(struct rea__sqlite *sqlite, uint64_t id, struct rea_text k
 int rea__names_find_key(struct rea__sqlite *sqlite, struct rea_text key, uint64_t *ret_id, uint8_t ret_fingerprint[16]);
 /* A bit of folding, if it is time. */
 int rea__names_fold(struct rea__sqlite *sqlite);
+/* Begin with what the file says; ids are known. */
+int rea__names_start(struct rea__sqlite *sqlite, uint64_t seed, uint64_t folded_id);
+/* Make memory again from the table. */
 int rea__names_load(struct rea__sqlite *sqlite);
 void rea__names_fini(struct rea__names *names, const struct rea_alloc *alloc);
 

@@ -128,7 +128,9 @@ static void budgets_with_tokens(void **state)
 	assert_int_equal(budget.cost_timeout, 14);
 	assert_int_equal(budget.cost_throttling, 5);
 	/* Until 2026. */
-	budget = policy_of("      budget: {rule: aws, capacity: 501, cost-transient: 5, cost-timeout: 10, cost-throttling: 6}\n").budget;
+	budget = policy_of(
+	    "      budget: {rule: aws, capacity: 501, cost-transient: 5, cost-timeout: 10, cost-throttling: 6}\n")
+		     .budget;
 	assert_int_equal(budget.capacity, 501);
 	assert_int_equal(budget.cost_transient, 5);
 	assert_int_equal(budget.cost_timeout, 10);
@@ -313,8 +315,8 @@ static const struct refusal refusals[] = {
 	   "210: ok, 211: ok, 212: ok, 213: ok, 214: ok, 215: ok, 216: ok, 217: ok, 218: ok, 219: ok, 220: ok, 221: "
 	   "ok, 222: ok, 223: ok, 224: ok, 225: ok, 226: ok, 227: ok, 228: ok, 229: ok, 230: ok, 231: ok, 232: ok}\n",
 	REA_ERR_INVALID, 4, 306, "rpc.feign.retry.classify.232", "more than 32 codes"},
-    {RETRY "      budget: off\n", REA_ERR_INVALID, 4, 15, "rpc.feign.retry.budget",
-	"expected a mapping with a rule and its keys, such as {rule: ratio, ratio: 0.2}, got \"off\"; the budget cannot be turned off"},
+    {RETRY "      budget: off\n", REA_ERR_INVALID, 4, 15,
+	"rpc.feign.retry.budget", "expected a mapping with a rule and its keys, such as {rule: ratio, ratio: 0.2}, got \"off\"; the budget cannot be turned off"},
     {RETRY "      budget: {ratio: 150}\n", REA_ERR_INVALID, 4, 23, "rpc.feign.retry.budget.ratio",
 	"expected a number from 0 to 1, got \"150\"; it is the share of first attempts that may be retried"},
     {RETRY "      budget: {ratio: 0.2005}\n", REA_ERR_INVALID, 4, 23, "rpc.feign.retry.budget.ratio",
@@ -325,22 +327,22 @@ static const struct refusal refusals[] = {
 	"expected ratio, grpc or aws, got \"fixed\""},
     {RETRY "      budget: {rule: grpc, ratio: 0.2}\n", REA_ERR_INVALID, 4, 28, "rpc.feign.retry.budget.ratio",
 	"the rule grpc has no key ratio"},
-    {RETRY "      budget: {maxTokens: 10, tokenRatio: 0.1}\n", REA_ERR_INVALID, 4, 16, "rpc.feign.retry.budget.maxTokens",
-	"the rule ratio has no key max-tokens"},
-    {RETRY "      budget: {cost-timeout: 14, rule: grpc}\n", REA_ERR_INVALID, 4, 16, "rpc.feign.retry.budget.cost-timeout",
-	"the rule grpc has no key cost-timeout"},
+    {RETRY "      budget: {maxTokens: 10, tokenRatio: 0.1}\n", REA_ERR_INVALID, 4, 16,
+	"rpc.feign.retry.budget.maxTokens", "the rule ratio has no key max-tokens"},
+    {RETRY "      budget: {cost-timeout: 14, rule: grpc}\n", REA_ERR_INVALID, 4, 16,
+	"rpc.feign.retry.budget.cost-timeout", "the rule grpc has no key cost-timeout"},
     {RETRY "      budget: {rule: aws, window-ms: 5000}\n", REA_ERR_INVALID, 4, 27, "rpc.feign.retry.budget.window-ms",
 	"the rule aws has no key window-ms"},
     {RETRY "      budget: {rule: grpc, max-tokens: 0}\n", REA_ERR_INVALID, 4, 40, "rpc.feign.retry.budget.max-tokens",
 	"expected a whole number from 1 to 1000, got \"0\""},
-    {RETRY "      budget: {rule: grpc, max-tokens: 1001}\n", REA_ERR_INVALID, 4, 40, "rpc.feign.retry.budget.max-tokens",
-	"expected a whole number from 1 to 1000, got \"1001\""},
+    {RETRY "      budget: {rule: grpc, max-tokens: 1001}\n", REA_ERR_INVALID, 4, 40,
+	"rpc.feign.retry.budget.max-tokens", "expected a whole number from 1 to 1000, got \"1001\""},
     {RETRY "      budget: {rule: grpc, token-ratio: 0}\n", REA_ERR_INVALID, 4, 41, "rpc.feign.retry.budget.token-ratio",
 	"expected a number from 0.001 to 1000, got \"0\""},
     {RETRY "      budget: {rule: grpc, token-ratio: 0.0005}\n", REA_ERR_INVALID, 4, 41,
 	"rpc.feign.retry.budget.token-ratio", "expected a number from 0.001 to 1000, got \"0.0005\""},
-    {RETRY "      budget: {rule: grpc, token-ratio: 0.1005}\n", REA_ERR_INVALID, 4, 41,
-	"rpc.feign.retry.budget.token-ratio", "expected a number with at most three digits after the point, got \"0.1005\""},
+    {RETRY "      budget: {rule: grpc, token-ratio: 0.1005}\n", REA_ERR_INVALID, 4, 41, "rpc.feign.retry.budget.token-ratio",
+	"expected a number with at most three digits after the point, got \"0.1005\""},
     {RETRY "      budget: {rule: aws, capacity: 0}\n", REA_ERR_INVALID, 4, 37, "rpc.feign.retry.budget.capacity",
 	"expected a whole number from 1 to 1000000, got \"0\""},
     {RETRY "      budget: {rule: aws, cost-throttling: 1000001}\n", REA_ERR_INVALID, 4, 44,

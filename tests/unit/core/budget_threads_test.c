@@ -121,6 +121,46 @@ static void a_reader_never_sees_a_torn_slot(void **state)
 	rea_budget_free(budget);
 }
 
+/* A budget of one retry, fought over: whoever has it has it alone. */
+static void *take_the_last(void *arg)
+{
+	(void)arg;
+	for (uint32_t taken = 0; taken < ROUNDS;) {
+		struct rea_budget_lease lease;
+
+		if (!rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, NOW_NS, &lease))
+			continue;
+		note_in_flight();
+		taken++;
+		__atomic_sub_fetch(&in_flight, 1, __ATOMIC_SEQ_CST);
+		rea_budget_refund(budget, &lease, NOW_NS);
+	}
+	return NULL;
+}
+
+static void the_last_retry_goes_to_one(void **state)
+{
+	static const struct rea_budget_policy policies[] = {
+	    {.rule = REA_BUDGET_RATIO, .reserve_per_s = 1, .window_ms = 1000},
+	    {.rule = REA_BUDGET_AWS, .capacity = 1, .cost_transient = 1, .cost_timeout = 1, .cost_throttling = 1},
+	};
+
+	(void)state;
+	for (size_t rule = 0; rule < 2; rule++) {
+		pthread_t threads[THREADS];
+
+		in_flight = in_flight_max = 0;
+		assert_int_equal(rea_budget_new(&policies[rule], 1, NULL, &budget), 0);
+		for (size_t i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, take_the_last, NULL), 0);
+		for (size_t i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(in_flight_max, 1);
+		assert_true(rea_budget_available(budget, NOW_NS) == 1);
+		rea_budget_free(budget);
+	}
+}
+
 /*
  * R-L12 (f): the quota under mixed operations. Its level hovers far below its capacity, where nothing is cut off, so that every operation counts.
  */
@@ -246,6 +286,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_books_balance),
 	    cmocka_unit_test(a_reader_never_sees_a_torn_slot),
+	    cmocka_unit_test(the_last_retry_goes_to_one),
 	    cmocka_unit_test(l12_f_the_quota_equals_the_serial_ledger),
 	    cmocka_unit_test(the_level_stays_within_its_bounds),
 	};

@@ -52,18 +52,22 @@ static void a_wait_that_fits_makes_one_more_attempt(void **state)
 
 static void a_deadline_that_has_passed_makes_no_attempt(void **state)
 {
-	struct rea_guard_call call;
+	struct rea_guard_call call, holder;
 	struct rig rig;
 
 	(void)state;
 	rig_init(&rig);
 	rig.options.rate_on = rig.options.limiter_on = true;
+	rig.options.limiter.concurrent_max = 1;
 	rig_start(&rig);
+	/* Not even a full stage is asked. */
+	rig_fly(&rig, &holder, 0);
 	rig.call_options.deadline_ns = rig.base_ns;
 	rig_begin(&rig, &call, 1);
 	rig_next(&rig, &call, 1);
 	assert_give_up(&rig, REA_REASON_DEADLINE, 0);
 	assert_event(&rig, 0, REA_EVENT_GIVE_UP, 1, REA_REASON_DEADLINE, 1);
+	rig_end(&rig, &holder, REA_OUTCOME_OK, 1);
 	/* A total of one millisecond still runs once. */
 	rig.call_options.deadline_ns = rig.base_ns + MS(3);
 	rig_fly(&rig, &call, 2);
@@ -203,7 +207,8 @@ static void a_backoff_holds_no_slot(void **state)
 	assert_int_equal(rig.events[2].event.outcome, REA_OUTCOME_CANCELLED);
 	rig_end(&rig, &c, REA_OUTCOME_OK, 3);
 	rea_guard_explain(rig.guard, rig.base_ns + MS(3), text, sizeof(text));
-	assert_non_null(strstr(text, "2 concurrency limiter: 2 slots, a line of 0, waits at most 1000 ms; 0 in use, 0 waiting"));
+	assert_non_null(
+	    strstr(text, "2 concurrency limiter: 2 slots, a line of 0, waits at most 1000 ms; 0 in use, 0 waiting"));
 	rig_next(&rig, &b, 10000);
 	assert_attempt(&rig, 2);
 	rig_end(&rig, &b, REA_OUTCOME_OK, 10001);

@@ -14,10 +14,10 @@ struct out_of_bounds {
 	const char *message;
 };
 
-#define SETTER(name, statement)                                \
-	static void name(struct rea_guard_options *options)    \
-	{                                                      \
-		statement;                                     \
+#define SETTER(name, statement)                             \
+	static void name(struct rea_guard_options *options) \
+	{                                                   \
+		statement;                                  \
 	}
 
 static char long_name[REA_GUARD_NAME_MAX + 2];
@@ -58,7 +58,7 @@ static const struct out_of_bounds cases[] = {
     {no_threads, "threads", "threads is 0; it must be at least 1 and at most 1024"},
     {too_many_threads, "threads", "threads is 1025; it must be at least 1 and at most 1024"},
     {rate_wait_too_long, "rate_wait_ns", "rate_wait_ns in ms is 3600001; it must be at most 3600000"},
-    {line_wait_too_long, "limiter_wait_ns", "limiter_wait_ns in ms is 18446744073709.551758; it must be at most 3600000"},
+    {line_wait_too_long, "limiter_wait_ns", "limiter_wait_ns in ms is 18446744073709.55078125; it must be at most 3600000"},
     {adaptive_alone, "adaptive_on", "adaptive_on is 1; it must be at most 0 (limiter_on)"},
     {no_retries, "concurrent_retries", "concurrent_retries is 0; it must be at least 1 and at most 1000000"},
     {too_many_retries, "concurrent_retries", "concurrent_retries is 1000001; it must be at least 1 and at most 1000000"},
@@ -170,7 +170,7 @@ static void out_of_memory_makes_nothing(void **state)
 	}
 }
 
-static struct rea_report fail(const struct rea_guard_attempt *attempt, void *arg)
+static struct rea_report fail_attempt(const struct rea_guard_attempt *attempt, void *arg)
 {
 	(void)attempt;
 	(void)arg;
@@ -199,7 +199,7 @@ static void calls_allocate_nothing(void **state)
 		rig_call(&rig, i % 3 ? REA_OUTCOME_OK : REA_OUTCOME_UNAVAILABLE, 1000 * (uint64_t)i);
 	rea_guard_run_options_init(&run_options);
 	run_options.call.grant = rig.call_options.grant;
-	assert_int_equal(rea_guard_run(&rig.thread, fail, NULL, &run_options, NULL), REA_VERDICT_GIVE_UP);
+	assert_int_equal(rea_guard_run(&rig.thread, fail_attempt, NULL, &run_options, NULL), REA_VERDICT_GIVE_UP);
 	assert_int_equal(rea_guard_join(rig.guard, 2, &thread), 0);
 	rea_guard_leave(&thread);
 	rea_guard_explain(rig.guard, S(2000), text, sizeof(text));
@@ -273,8 +273,10 @@ static void explain_prints_each_number(void **state)
 	static const char right[] =
 	    "guard users, for 16 threads; each attempt passes\n"
 	    "1 rate limiter: 50 in 1000 ms, bursts of 50, waits at most 10 ms; the next permit in 0 ms\n"
-	    "2 concurrency limiter: 20 slots, adaptive by gradient2 from 20 to 200, a line of 7, waits at most 1000 ms; 1 in use, 0 waiting\n"
-	    "3 circuit breaker: failures from 50 % or slow calls from 100 % (slower than 60000 ms) of the last 2 calls, from 2 calls on; "
+	    "2 concurrency limiter: 20 slots, adaptive by gradient2 from 20 to 200, a line of 7, waits at most 1000 "
+	    "ms; 1 in use, 0 waiting\n"
+	    "3 circuit breaker: failures from 50 % or slow calls from 100 % (slower than 60000 ms) of the last 2 "
+	    "calls, from 2 calls on; "
 	    "open for 60000 ms, then 10 calls within 5 ms; half_open, failing 50 %\n"
 	    "4 call\n"
 	    "  attempts: 10 (retries: 9), observed only, on never_sent\n"

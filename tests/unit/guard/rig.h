@@ -176,8 +176,8 @@ static inline void assert_stage(const struct rea_guard_call *call, enum rea_guar
 	assert_string_equal(rea_guard_stage_name(rea_guard_call_stage(call)), rea_guard_stage_name(stage));
 }
 
-static inline void assert_event(
-    const struct rig *rig, size_t index, enum rea_event_type type, uint32_t attempt, enum rea_reason reason, uint64_t at_ms)
+static inline void assert_event(const struct rig *rig, size_t index, enum rea_event_type type, uint32_t attempt,
+    enum rea_reason reason, uint64_t at_ms)
 {
 	const struct rea_event *event = &rig->events[index].event;
 

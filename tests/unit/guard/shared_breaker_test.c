@@ -44,8 +44,7 @@ static struct rea_shared_breaker *new_breaker(struct rea_breaker_policy policy)
 
 static void assert_state(const struct rea_shared_breaker *breaker, enum rea_breaker_state state)
 {
-	assert_string_equal(
-	    rea_breaker_state_name(rea_shared_breaker_state(breaker)), rea_breaker_state_name(state));
+	assert_string_equal(rea_breaker_state_name(rea_shared_breaker_state(breaker)), rea_breaker_state_name(state));
 }
 
 static void call(struct rea_shared_breaker *breaker, uint32_t shard, enum rea_breaker_result result, uint64_t now_ns)
@@ -224,8 +223,8 @@ static void old_results_are_not_in_the_new_window(void **state)
 	rea_shared_breaker_report(l10.breaker, 1, &second, REA_BREAKER_SUCCESS, 0, MS(1002));
 	assert_state(l10.breaker, REA_BREAKER_CLOSED);
 	for (uint32_t i = 0; i < 5; i++)
-		rea_shared_breaker_report(
-		    l10.breaker, i % SHARDS, &l10.old[i], i % 2 ? REA_BREAKER_FAILURE : REA_BREAKER_SUCCESS, 0, MS(1003));
+		rea_shared_breaker_report(l10.breaker, i % SHARDS, &l10.old[i],
+		    i % 2 ? REA_BREAKER_FAILURE : REA_BREAKER_SUCCESS, 0, MS(1003));
 	assert_state(l10.breaker, REA_BREAKER_CLOSED);
 	assert_true(rea_shared_breaker_failure_rate(l10.breaker, MS(1003)) == -1);
 	rea_shared_breaker_free(l10.breaker);
@@ -380,7 +379,9 @@ static void report_one(struct twins *twins)
 {
 	size_t i = (size_t)rea_random_below(&twins->random, twins->open_len);
 	uint64_t dice = rea_random_below(&twins->random, 100), latency_ns = dice % 7 == 0 ? MS(20) : MS(1);
-	enum rea_breaker_result result = dice < 45 ? REA_BREAKER_FAILURE : dice < 50 ? REA_BREAKER_IGNORED : REA_BREAKER_SUCCESS;
+	enum rea_breaker_result result = dice < 45   ? REA_BREAKER_FAILURE
+					 : dice < 50 ? REA_BREAKER_IGNORED
+						     : REA_BREAKER_SUCCESS;
 	uint32_t shard = (uint32_t)rea_random_below(&twins->random, SHARDS);
 
 	rea_breaker_report(twins->one, &twins->open[i].one, result, latency_ns, twins->now_ns);
@@ -406,7 +407,8 @@ static void step(struct twins *twins)
 	else if (dice < 980 && twins->open_len > 0)
 		report_one(twins);
 	else if (dice < 983) {
-		enum rea_breaker_state to = (enum rea_breaker_state)rea_random_below(&twins->random, REA_BREAKER_STATE_COUNT);
+		enum rea_breaker_state to =
+		    (enum rea_breaker_state)rea_random_below(&twins->random, REA_BREAKER_STATE_COUNT);
 
 		rea_breaker_force(twins->one, to, twins->now_ns);
 		rea_shared_breaker_force(twins->shared, to, twins->now_ns);
@@ -418,7 +420,8 @@ static void step(struct twins *twins)
 static void compare(struct twins *twins)
 {
 	assert_state(twins->shared, rea_breaker_state(twins->one));
-	assert_int_equal(rea_shared_breaker_permits(twins->shared, twins->now_ns), rea_breaker_permits(twins->one, twins->now_ns));
+	assert_int_equal(
+	    rea_shared_breaker_permits(twins->shared, twins->now_ns), rea_breaker_permits(twins->one, twins->now_ns));
 	/* Asking for a rate moves what waits in the shards, so it is asked seldom. */
 	if (rea_random_below(&twins->random, 100) != 0)
 		return;
@@ -563,7 +566,8 @@ static void what_is_out_of_bounds_is_refused(void **state)
 	assert_int_equal(rea_shared_breaker_new(&policy, REA_SHARDS_MAX + 1, NULL, &breaker, NULL), REA_ERR_INVALID);
 	policy.window_size = 10001;
 	assert_int_equal(rea_shared_breaker_new(&policy, 1, NULL, &breaker, &info), REA_ERR_INVALID);
-	assert_string_equal(info.message, "the breaker's window in calls is 10001; it must be at least 1 and at most 10000");
+	assert_string_equal(
+	    info.message, "the breaker's window in calls is 10001; it must be at least 1 and at most 10000");
 	policy = small_policy(0);
 	assert_int_equal(rea_shared_breaker_new(&policy, 1, NULL, &breaker, NULL), REA_ERR_INVALID);
 	assert_null(breaker);

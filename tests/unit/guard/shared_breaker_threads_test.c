@@ -47,8 +47,8 @@ static void *count_results(void *arg)
 
 		assert_true(rea_shared_breaker_acquire(breaker, S(1000) + MS(i), &permit));
 		worker->failures += failed;
-		rea_shared_breaker_report(
-		    breaker, worker->shard, &permit, failed ? REA_BREAKER_FAILURE : REA_BREAKER_SUCCESS, 0, S(1000) + MS(i));
+		rea_shared_breaker_report(breaker, worker->shard, &permit,
+		    failed ? REA_BREAKER_FAILURE : REA_BREAKER_SUCCESS, 0, S(1000) + MS(i));
 		if (i % 1000 == 0)
 			rea_shared_breaker_failure_rate(breaker, S(1000) + MS(i));
 	}
@@ -114,7 +114,8 @@ static void *probe(void *arg)
 
 	rea_random_init(&random, 100 + worker->shard);
 	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t now_ns = __atomic_add_fetch(&clock_ns, MS(1), __ATOMIC_RELAXED), dice = rea_random_below(&random, 10);
+		uint64_t now_ns = __atomic_add_fetch(&clock_ns, MS(1), __ATOMIC_RELAXED),
+			 dice = rea_random_below(&random, 10);
 		uint64_t generation;
 
 		if (!rea_shared_breaker_acquire(breaker, now_ns, &permit))

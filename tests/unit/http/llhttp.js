@@ -1,4 +1,4 @@
-// What Node's llhttp makes of each message of a table: one line "name TAB meaning", the meaning as oracle_test.c writes it.
+// Its version, then what Node's llhttp makes of each message of a table: one line "name TAB meaning", the meaning as oracle_test.c writes it.
 'use strict';
 const fs = require('fs');
 const { HTTPParser } = require('_http_common');
@@ -49,6 +49,7 @@ function meaning(kind, bytes) {
 	return escape(`${text} body=${body}`);
 }
 
+console.log(process.versions.llhttp);
 for (const line of fs.readFileSync(process.argv[2], 'latin1').split('\n')) {
 	const found = /^(request|response|response-head)\s+(\S+)\s+\S+\s+"(.*)"$/.exec(line);
 	if (found)

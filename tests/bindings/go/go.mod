@@ -1,0 +1,3 @@
+module example/rea
+
+go 1.19
