@@ -594,7 +594,7 @@ static void execute(struct memory_store *memory, struct rea__op *op)
 		maintain(memory, op);
 		break;
 	case REA__OP_BACKUP:
-		assert(!"memory has no backup");
+		assert(false && (const void *)"memory has no backup");
 		break;
 	}
 }

@@ -112,7 +112,7 @@ int rea__op_apply(const struct rea__op *op, struct rea__row *row, struct rea__ch
 	case REA__OP_BACKUP:
 		break;
 	}
-	assert(!"an operation on one row");
+	assert(false && (const void *)"an operation on one row");
 	return REA_ERR_INVALID;
 }
 

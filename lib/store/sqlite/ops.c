@@ -777,7 +777,7 @@ int rea__op_execute(struct rea__sqlite *sqlite, struct rea__op *op)
 	case REA__OP_BACKUP:
 		break; /* the writer does it, between transactions */
 	}
-	assert(!"an operation of a transaction");
+	assert(false && (const void *)"an operation of a transaction");
 	return REA_ERR_INVALID;
 }
 
