@@ -185,7 +185,6 @@ void rea__task_keep(struct rea__task *task, const struct rea_call_past *past)
 {
 	assert(past->tried_len <= task->tried_max);
 	task->attempts = past->attempts;
-	task->interrupted = false;
 	task->tried_len = (uint8_t)past->tried_len;
 	if (past->tried_len > 0)
 		memcpy(tried_of(task), past->tried, past->tried_len * sizeof(*past->tried));

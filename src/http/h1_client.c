@@ -329,7 +329,8 @@ static void work_on_held(struct h1_client *c)
 /* The peer sends no more, and all that it sent has been worked on. */
 static void end_of_input(struct h1_client *c)
 {
-	bool ends_here = c->state == TUNNEL || (c->state == BODY && c->body.framing == H1_FRAMING_CLOSE);
+	bool ends_here =
+	    !c->base.broken && (c->state == TUNNEL || (c->state == BODY && c->body.framing == H1_FRAMING_CLOSE));
 
 	if (receiving(c) && !ends_here) {
 		fail(c, HTTP_ERROR_TRUNCATED);

@@ -362,6 +362,7 @@ struct http_client {
 	void *owner;           /* private: http_client_owner */
 	size_t unread;         /* during a callback: bytes of the present receive that follow what it reports */
 	uint32_t keep_alive_s; /* the server's hint (Keep-Alive: timeout=N); 0 = none */
+	bool broken; /* set by the owner before eof: the transport did not end in order, so no message ends with it */
 };
 struct http_client_ops {
 	/*

@@ -65,6 +65,8 @@ static void on_end(struct stream *stream, int status)
 
 	client->status = status;
 	client->ended = true;
+	/* A reply that only the connection's end would end is whole only if that end was an orderly one. */
+	client->session->broken = status != UV_EOF;
 	if (!client->silent)
 		http_client_eof(client->session);
 	if (client->silent || !client->session->reading_paused)

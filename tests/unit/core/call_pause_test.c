@@ -192,6 +192,10 @@ static void a_smaller_policy_ends_it(void **state)
 	rig_attempt(&rig, 0);
 	assert_give_up(&rig, 5, REA_REASON_ATTEMPTS_EXHAUSTED);
 	assert_int_equal(rig.decision.attempts_max, 5);
+	rig.options.single_target = true;
+	resume(&rig, &past);
+	rig_attempt(&rig, 0);
+	assert_give_up(&rig, 5, REA_REASON_ATTEMPTS_EXHAUSTED);
 }
 
 /* The deadline is that of the whole call: it is not counted anew. */
@@ -259,8 +263,8 @@ static void one_target_takes_all_attempts(void **state)
 			assert_attempt(&rig, n, 0);
 			assert_int_equal(rig.decision.attempts_max, counts[i]);
 			rig_midpoint(&rig);
-			rea_call_report(&rig.call, &(struct rea_report){.outcome = REA_OUTCOME_UNAVAILABLE}, NULL, &rig.random,
-			    rig.base_ns + MS(100 * n), &rig.decision);
+			rea_call_report(&rig.call, &(struct rea_report){.outcome = REA_OUTCOME_UNAVAILABLE}, NULL,
+			    &rig.random, rig.base_ns + MS(100 * n), &rig.decision);
 			if (n < counts[i])
 				assert_wait(&rig, n, 100, 100 * n + 100);
 		}

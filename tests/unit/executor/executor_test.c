@@ -3,6 +3,7 @@
 
 #include "executor/task.h"
 
+#include <stdalign.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -84,8 +85,15 @@ static void time_never_runs_backwards(void **state)
 	rig_expect(&rig, "");
 	rea_executor_run(rig.executor, 0);
 	assert_true(rea_executor_next(rig.executor) == rig.base_ns + MS(150));
+	rig.now_ns = rig.base_ns;
+	rig_submit(&rig, "b", "o");
+	assert_true(rea_executor_next(rig.executor) == rig.base_ns + MS(149));
 	rig_run(&rig, 150);
-	rig_expect(&rig, "150 attempt a 2/3\n150 Success a 2 ok\n150 done a SUCCESS 2 ok\n");
+	rig_expect(&rig, "150 attempt b 1/3\n"
+			 "150 attempt a 2/3\n"
+			 "150 done b SUCCESS 1 ok\n"
+			 "150 Success a 2 ok\n"
+			 "150 done a SUCCESS 2 ok\n");
 	rig_close(&rig);
 }
 
@@ -673,6 +681,52 @@ static void reports_for_nobody(void **state)
 	rig_close(&rig);
 }
 
+/* Who says that it has ended but not how does not know how. */
+static void silence_is_ambiguous(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	rig_submit(&rig, "a", "?o");
+	rig_run(&rig, 0);
+	rig_expect(&rig, "0 attempt a 1/3\n0 Retry a 1 ambiguous wait=100\n");
+	rig_close(&rig);
+}
+
+static uint64_t latency_ns;
+
+static void note_latency(const struct rea_attempt *attempt, struct rea_report *report, void *user_data)
+{
+	(void)attempt;
+	(void)user_data;
+	latency_ns = report->latency_ns;
+}
+
+static void the_latency_is_filled_in(void **state)
+{
+	struct rea_report report = {.outcome = REA_OUTCOME_UNAVAILABLE};
+	struct item *item;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.handler.judge = note_latency;
+	rig_open(&rig);
+	item = rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	rea_executor_report(rig.executor, item->attempt_id, &report, rig.base_ns + MS(30));
+	rig_run(&rig, 40);
+	assert_true(latency_ns == MS(30));
+	rig_run(&rig, 130);
+	report.latency_ns = 7;
+	rea_executor_report(rig.executor, item->attempt_id, &report, rig.base_ns + MS(150));
+	rig_run(&rig, 150);
+	assert_true(latency_ns == 7);
+	rig_close(&rig);
+}
+
 /* ---- callbacks that call back ---- */
 
 static void cancel_oneself(struct item *item, const struct rea_attempt *attempt)
@@ -1048,6 +1102,138 @@ static void a_callback_may_shut_down(void **state)
 	rig_close(&rig);
 }
 
+/* Nothing else than the mode says that the retry of b is not wanted any more. */
+static void shut_down(struct item *item, const struct rea_task_end *end)
+{
+	(void)end;
+	rea_executor_shutdown(item->rig->executor, REA_SHUTDOWN_CANCEL, 0);
+}
+
+static void what_is_being_told_is_cancelled_too(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.on_done = shut_down;
+	rig_open(&rig);
+	rig_submit(&rig, "a", "o");
+	rig_submit(&rig, "b", "u");
+	rig_run(&rig, 0);
+	rig_expect(&rig, "0 attempt a 1/3\n"
+			 "0 attempt b 1/3\n"
+			 "0 done a SUCCESS 1 ok\n"
+			 "0 Retry b 1 unavailable 503 wait=100\n"
+			 "0 GiveUp b 2 cancelled cancelled\n"
+			 "0 done b CANCELLED 1 unavailable 503 cancelled\n");
+	rig_close(&rig);
+}
+
+/* Its task may be repeated and is handed back; its slot is kept for the handler, which has not stopped. */
+static void an_interrupted_handler_keeps_its_slot(void **state)
+{
+	struct item *item;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	item = rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_DRAIN, rig.base_ns + MS(20));
+	rig_run_until(&rig, 20);
+	rig_expect(&rig, "0 attempt a 1/3\n"
+			 "20 stop a\n"
+			 "20 Retry a 1 ambiguous wait=100\n"
+			 "20 done a HANDED_BACK 1 ambiguous\n");
+	assert_int_equal(rig_stats(&rig).tasks, 0);
+	assert_int_equal(rig_stats(&rig).running, 1);
+	assert_int_equal(rig_report_item(item, 'o'), REA_ERR_NOT_FOUND);
+	assert_idle(&rig);
+	rig_close(&rig);
+}
+
+static void hurry_up(struct item *item)
+{
+	rea_executor_shutdown(item->rig->executor, REA_SHUTDOWN_CANCEL, 0);
+}
+
+/* The same, but the hook itself has no more time. */
+static void a_hook_may_hurry_the_shutdown(void **state)
+{
+	struct item *item;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.on_stop = hurry_up;
+	rig_open(&rig);
+	item = rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_DRAIN, rig.base_ns + MS(20));
+	rig_run_until(&rig, 20);
+	rig_expect(&rig, "0 attempt a 1/3\n"
+			 "20 stop a\n"
+			 "20 Retry a 1 ambiguous wait=100\n"
+			 "20 GiveUp a 2 cancelled cancelled\n"
+			 "20 done a CANCELLED 1 ambiguous cancelled\n");
+	assert_int_equal(rig_stats(&rig).running, 1);
+	rig_report_item(item, 'o');
+	assert_idle(&rig);
+	rig_close(&rig);
+}
+
+static void a_shutdown_does_not_slow_down(void **state)
+{
+	struct item *item;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	item = rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_HAND_BACK, REA_NEVER);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_DRAIN, REA_NEVER);
+	rig_report_item(item, 'u');
+	rig_run(&rig, 1);
+	assert_int_equal(item->state, REA_TASK_HANDED_BACK);
+	rig_close(&rig);
+}
+
+static void cancel_the_others(struct item *item, const struct rea_task_end *end)
+{
+	(void)end;
+	for (size_t i = 0; i < item->rig->items_len; i++)
+		rig_cancel(&item->rig->items[i]);
+}
+
+/* In one run b is cancelled and then, with all the rest, interrupted: it is not handed back. */
+static void an_interruption_does_not_undo_a_cancel(void **state)
+{
+	struct item *a;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.on_done = cancel_the_others;
+	rig.stops = true;
+	rig_open(&rig);
+	a = rig_submit(&rig, "a", "-");
+	rig_submit(&rig, "b", "-");
+	rig_run(&rig, 0);
+	rig_report_item(a, 'o');
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_HAND_BACK, rig.base_ns + MS(10));
+	rig_run(&rig, 10);
+	rig_expect(&rig, "0 attempt a 1/3\n"
+			 "0 attempt b 1/3\n"
+			 "10 done a SUCCESS 1 ok\n"
+			 "10 stop b\n"
+			 "10 GiveUp b 1 cancelled cancelled\n"
+			 "10 done b CANCELLED 1 ok cancelled\n");
+	rig_close(&rig);
+}
+
 /* ---- handed back and restored ---- */
 
 static struct rig second;
@@ -1060,6 +1246,7 @@ static void move_on(struct item *item, const struct rea_task_end *end)
 	assert_int_equal(end->state, REA_TASK_HANDED_BACK);
 	moved->at = item->at;
 	moved->task = *end->task;
+	assert_int_equal((uintptr_t)end->task->past.tried % alignof(struct rea_instance_id), 0);
 	moved->task.user_data = moved;
 	rig_submit_item(moved);
 }
@@ -1107,7 +1294,13 @@ static void a_task_goes_on_elsewhere(void **state)
 	rig_close(&second);
 }
 
-/* Its process died while the third attempt ran. */
+static void judge_own_attempts(const struct rea_attempt *attempt, struct rea_report *report, void *user_data)
+{
+	(void)user_data;
+	assert_true(attempt->number == 4 && report->outcome == REA_OUTCOME_OK);
+}
+
+/* Its process died while the third attempt ran: nobody has a result of that. */
 static void an_interrupted_task_is_decided_first(void **state)
 {
 	struct item *item;
@@ -1115,6 +1308,7 @@ static void an_interrupted_task_is_decided_first(void **state)
 
 	(void)state;
 	rig_init(&rig);
+	rig.handler.judge = judge_own_attempts;
 	rig.policy.max_retry_next_instance = 3;
 	rig_open(&rig);
 	item = rig_item(&rig, "a", "o");
@@ -1196,6 +1390,42 @@ static void instances_are_tried_in_rounds(void **state)
 	rig_run_until(&second, 1000);
 	assert_int_equal(ports_len, 6);
 	assert_memory_equal(ports, expected, sizeof(expected));
+	rig_close(&rig);
+	rig_close(&second);
+}
+
+static void look_at_tried(struct item *item, const struct rea_task_end *end)
+{
+	(void)item;
+	assert_int_equal(end->task->past.tried_len, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_true(rea_instance_id_equal(&end->task->past.tried[i], &hosts[i % 3].id));
+}
+
+/* The policy has fewer attempts than were made; what was tried stays known. */
+static void more_was_tried_than_the_policy_has(void **state)
+{
+	const struct rea_instance_id tried[] = {hosts[0].id, hosts[1].id, hosts[2].id, hosts[0].id};
+	struct item *item;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_init(&second);
+	rig.handler.instances = second.handler.instances = list_hosts;
+	rig.on_done = move_on;
+	rig.policy.max_retry_next_instance = 0;
+	rig_open(&rig);
+	rig_open(&second);
+	item = rig_item(&rig, "a", "u");
+	item->task.past = (struct rea_task_past){.attempts = 4, .tried = tried, .tried_len = 4};
+	rig_submit_item(item);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_HAND_BACK, REA_NEVER);
+	rig_run(&rig, 0);
+	assert_int_equal(item->state, REA_TASK_HANDED_BACK);
+	second.on_done = look_at_tried;
+	rig_run(&second, 0);
+	rig_expect(&second, "0 GiveUp a 5 never_sent attempts_exhausted\n0 done a GIVEN_UP 4 ok attempts_exhausted\n");
 	rig_close(&rig);
 	rig_close(&second);
 }
@@ -1534,6 +1764,8 @@ int main(void)
 	    cmocka_unit_test(a_report_after_a_cancel_is_ignored),
 	    cmocka_unit_test(a_cancel_after_a_report_stops_what_follows),
 	    cmocka_unit_test(reports_for_nobody),
+	    cmocka_unit_test(silence_is_ambiguous),
+	    cmocka_unit_test(the_latency_is_filled_in),
 	    cmocka_unit_test(a_handler_may_cancel_its_own_task),
 	    cmocka_unit_test(a_task_cancelled_before_its_turn_is_not_begun),
 	    cmocka_unit_test(a_handler_may_report_from_within),
@@ -1548,9 +1780,15 @@ int main(void)
 	    cmocka_unit_test(shutdown_cancels),
 	    cmocka_unit_test(a_shutdown_may_be_hurried),
 	    cmocka_unit_test(a_callback_may_shut_down),
+	    cmocka_unit_test(what_is_being_told_is_cancelled_too),
+	    cmocka_unit_test(an_interrupted_handler_keeps_its_slot),
+	    cmocka_unit_test(a_hook_may_hurry_the_shutdown),
+	    cmocka_unit_test(a_shutdown_does_not_slow_down),
+	    cmocka_unit_test(an_interruption_does_not_undo_a_cancel),
 	    cmocka_unit_test(a_task_goes_on_elsewhere),
 	    cmocka_unit_test(an_interrupted_task_is_decided_first),
 	    cmocka_unit_test(instances_are_tried_in_rounds),
+	    cmocka_unit_test(more_was_tried_than_the_policy_has),
 	    cmocka_unit_test(a_list_may_be_empty),
 	    cmocka_unit_test(the_budget_gets_back_what_is_not_used),
 	    cmocka_unit_test(breaker_and_limit_are_asked),

@@ -33,7 +33,8 @@ struct item {
 	struct rig *rig;
 	const char *name;
 	/* What its attempts come to, one letter each, the last for all that follow: o ok, n never_sent, t throttled 429,
-	 * u unavailable 503, a ambiguous, f failed 500, p permanent 403; - goes on until the test reports it. */
+	 * u unavailable 503, a ambiguous, f failed 500, p permanent 403; ? ends without a word; - goes on until the test
+	 * reports it. */
 	const char *script;
 	size_t at;
 	struct rea_task task;
@@ -131,7 +132,8 @@ static inline bool rig_attempt(const struct rea_attempt *attempt, struct rea_rep
 		rig->on_attempt(item, attempt);
 	if (letter == '-')
 		return false;
-	*ret_report = rig_report(letter);
+	if (letter != '?')
+		*ret_report = rig_report(letter);
 	return true;
 }
 

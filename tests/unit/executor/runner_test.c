@@ -306,8 +306,8 @@ static void cancel_what_no_thread_has_begun(void **state)
 	open_world(&world, 1, 3);
 	submit(&world, "wait");
 	await(&world.begun, 1);
-	submit(&world, "wait");
 	id = submit(&world, "fail");
+	submit(&world, "wait");
 	submit(&world, "wait");
 	do
 		rea_runner_stats(world.runner, &stats);
