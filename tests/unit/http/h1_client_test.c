@@ -207,6 +207,18 @@ static void responses_until_close(void **state)
 	assert_false(f->client->reusable);
 }
 
+/* A reset ends nothing: what only the end of the connection could end is cut. */
+static void a_reset_is_no_end(void **state)
+{
+	struct fixture *f = *state;
+
+	ask(f, "GET");
+	assert_int_equal(client_feed(f->client, "HTTP/1.1 200 OK\r\n\r\nhel"), 0);
+	f->client->broken = true;
+	http_client_eof(f->client);
+	assert_log(f, "response 200 OK 1.1 length ?\nbody hel\nerror: the peer closed in the middle of a message\n");
+}
+
 static void cut_responses(void **state)
 {
 	static const char *const cut[] = {
