@@ -72,8 +72,8 @@ struct rea_attempt {
 /* What executes the tasks that name it. */
 struct rea_handler {
 	const char *name; /* 1..REA_TASK_TEXT_MAX bytes */
-	/* Make the attempt. True: it has ended, with ret_report filled. False: it goes on, and one rea_executor_report ends it, from within this
-	 * call or later. */
+	/* Make the attempt. True: it has ended, with ret_report filled, which comes as ambiguous. False: it goes on, and one rea_executor_report
+	 * ends it, from within this call or later. */
 	bool (*attempt)(const struct rea_attempt *attempt, struct rea_report *ret_report, void *user_data);
 	/* The task was cancelled, or a shutdown does not wait any longer: stop the attempt. True: it is over, nothing of it is touched or reported
 	 * any more. False: it still runs; its slot and its memory stay until it is reported, and what is reported is ignored. NULL = false. */
@@ -194,7 +194,7 @@ enum rea_shutdown {
 	REA_SHUTDOWN_HAND_BACK, /* what does not run is handed back; what runs may end until the deadline */
 	REA_SHUTDOWN_CANCEL     /* everything is cancelled; the deadline means nothing */
 };
-/* Take nothing more and complete every task exactly once, in the runs that follow; it is over when rea_executor_stats has no tasks. An attempt
+/* Take nothing more and complete every task exactly once, in the runs that follow; it is over when rea_executor_stats has none and none running. An attempt
  * that the deadline interrupts counts as ambiguous: its task is handed back if it may be repeated, else given up. deadline_ns: absolute;
  * REA_NEVER = none. May be called again to go faster: a later mode of the enum, an earlier deadline. */
 REA_API void rea_executor_shutdown(struct rea_executor *executor, enum rea_shutdown mode, uint64_t deadline_ns);
