@@ -648,7 +648,7 @@ int main(void)
 	    TEST(bytes_nobody_asked_for_kill_an_idle_session),
 	    TEST(the_end_of_an_idle_session),
 	    TEST(responses_until_close),
-	    cmocka_unit_test(a_reset_is_no_end),
+	    TEST(a_reset_is_no_end),
 	    cmocka_unit_test(cut_responses),
 	    TEST(interim_responses),
 	    TEST(heads_are_limited),
