@@ -86,6 +86,7 @@ struct rea_handler {
 	struct rea_budget *budget; /* borrowed while the executor lives; NULL = none */
 	uint32_t budget_shard;
 	struct rea_breaker *breaker; /* borrowed while the executor lives; NULL = off */
+	const struct rea_gate *gate; /* the same, in place of breaker: one that threads share (rea/shared.h) */
 	void *user_data;
 };
 
@@ -167,7 +168,7 @@ REA_API int rea_executor_new(const struct rea_executor_options *options, const s
 REA_API void rea_executor_free(struct rea_executor *executor);
 
 /* handler: copied, its name too; it stays as long as the executor. Returns 0, REA_ERR_NOMEM, REA_ERR_LIMIT beyond REA_EXECUTOR_HANDLERS_MAX, or
- * REA_ERR_INVALID (no attempt function; a name that is empty, too long or taken), with ret_info. */
+ * REA_ERR_INVALID (no attempt function, breaker and gate; a name that is empty, too long or taken), with ret_info. */
 REA_API int rea_executor_handle(
     struct rea_executor *executor, const struct rea_handler *handler, struct rea_error_info *ret_info);
 
@@ -194,9 +195,9 @@ enum rea_shutdown {
 	REA_SHUTDOWN_HAND_BACK, /* what does not run is handed back; what runs may end until the deadline */
 	REA_SHUTDOWN_CANCEL     /* everything is cancelled; the deadline means nothing */
 };
-/* Take nothing more and complete every task exactly once, in the runs that follow; it is over when rea_executor_stats has none and none running. An attempt
- * that the deadline interrupts counts as ambiguous: its task is handed back if it may be repeated, else given up. deadline_ns: absolute;
- * REA_NEVER = none. May be called again to go faster: a later mode of the enum, an earlier deadline. */
+/* Take nothing more and complete every task exactly once, in the runs that follow; it is over when rea_executor_stats has no tasks and nothing
+ * running. An attempt that the deadline interrupts counts as ambiguous: its task is handed back if it may be repeated, else given up.
+ * deadline_ns: absolute; REA_NEVER = none. May be called again to go faster: a later mode of the enum, an earlier deadline. */
 REA_API void rea_executor_shutdown(struct rea_executor *executor, enum rea_shutdown mode, uint64_t deadline_ns);
 
 /* Counters since the beginning, and gauges. */

@@ -248,6 +248,8 @@ static int check_handler(const struct rea_executor *executor, const struct rea_h
 		return refuse_name(handler->name, "has no name of 1 to 1024 bytes", REA_ERR_INVALID, ret_info);
 	if (handler->attempt == NULL)
 		return refuse_name(handler->name, "has no attempt function", REA_ERR_INVALID, ret_info);
+	if (handler->breaker != NULL && handler->gate != NULL)
+		return refuse_name(handler->name, "has both a breaker and a gate", REA_ERR_INVALID, ret_info);
 	if (find_handler(executor, handler->name) != NULL)
 		return refuse_name(handler->name, "is there already", REA_ERR_INVALID, ret_info);
 	if (executor->handler_names.count == REA_EXECUTOR_HANDLERS_MAX)
@@ -589,6 +591,7 @@ static void fill_options(const struct rea_executor *executor, const struct rea__
 	ret_options->budget = handler->budget;
 	ret_options->budget_shard = handler->budget_shard;
 	ret_options->breaker = handler->breaker;
+	ret_options->gate = handler->gate;
 	ret_options->limit = executor->options.retry_limit;
 	ret_options->single_target = handler->instances == NULL;
 }

@@ -4,7 +4,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 
@@ -26,7 +25,8 @@ static void the_defaults(void **state)
 	/* The rest is a call's. */
 	assert_true(task.jitter == call.jitter && task.attempt_timeout_ns == call.attempt_timeout_ns);
 	assert_int_equal(task.never_sent, call.never_sent);
-	assert_memory_equal(&task.breaker, &call.breaker, sizeof(task.breaker));
+	assert_true(!task.breaker.enabled && task.breaker.minimum_calls == call.breaker.minimum_calls);
+	assert_int_equal(task.budget.ratio_permille, call.budget.ratio_permille);
 	assert_int_equal(rea_policy_validate_task(&task, REA_ATTEMPTS_MAX, NULL), 0);
 	/* A call would wait too long. */
 	assert_int_equal(rea_policy_validate(&task, NULL), REA_ERR_INVALID);

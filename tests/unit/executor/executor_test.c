@@ -695,13 +695,13 @@ static void silence_is_ambiguous(void **state)
 	rig_close(&rig);
 }
 
-static uint64_t latency_ns;
+static uint64_t seen_latency_ns;
 
 static void note_latency(const struct rea_attempt *attempt, struct rea_report *report, void *user_data)
 {
 	(void)attempt;
 	(void)user_data;
-	latency_ns = report->latency_ns;
+	seen_latency_ns = report->latency_ns;
 }
 
 static void the_latency_is_filled_in(void **state)
@@ -718,12 +718,12 @@ static void the_latency_is_filled_in(void **state)
 	rig_run(&rig, 0);
 	rea_executor_report(rig.executor, item->attempt_id, &report, rig.base_ns + MS(30));
 	rig_run(&rig, 40);
-	assert_true(latency_ns == MS(30));
+	assert_true(seen_latency_ns == MS(30));
 	rig_run(&rig, 130);
 	report.latency_ns = 7;
 	rea_executor_report(rig.executor, item->attempt_id, &report, rig.base_ns + MS(150));
 	rig_run(&rig, 150);
-	assert_true(latency_ns == 7);
+	assert_true(seen_latency_ns == 7);
 	rig_close(&rig);
 }
 
@@ -1521,6 +1521,72 @@ static void breaker_and_limit_are_asked(void **state)
 	rig_close(&rig);
 }
 
+static uint32_t permits_out;
+
+static bool gate_acquire(void *user_data, uint64_t now_ns, struct rea_breaker_permit *ret_permit)
+{
+	const bool *open = user_data;
+
+	(void)now_ns;
+	permits_out += !*open;
+	ret_permit->given = !*open;
+	return !*open;
+}
+
+static bool gate_permits(void *user_data, uint64_t now_ns)
+{
+	const bool *open = user_data;
+
+	(void)now_ns;
+	return !*open;
+}
+
+static void gate_report(void *user_data, struct rea_breaker_permit *permit, enum rea_breaker_result result,
+    uint64_t latency_ns, uint64_t now_ns)
+{
+	(void)user_data;
+	(void)permit;
+	(void)result;
+	(void)latency_ns;
+	(void)now_ns;
+	permits_out--;
+}
+
+static void a_gate_stands_for_a_breaker(void **state)
+{
+	struct rea_gate gate = {gate_acquire, gate_permits, gate_report, NULL};
+	struct rea_error_info info;
+	struct rea_breaker *breaker;
+	bool open = false;
+	struct rig rig;
+
+	(void)state;
+	permits_out = 0;
+	gate.user_data = &open;
+	rig_init(&rig);
+	rig.handler.gate = &gate;
+	rig_open(&rig);
+	rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	assert_int_equal(permits_out, 1);
+	open = true;
+	rig_submit(&rig, "b", "o");
+	rig_report_item(&rig.items[0], 'u');
+	rig_run(&rig, 1);
+	assert_int_equal(permits_out, 0);
+	assert_int_equal(rig.items[0].reason, REA_REASON_BREAKER_OPEN);
+	assert_int_equal(rig.items[1].reason, REA_REASON_BREAKER_OPEN);
+
+	/* One of them. */
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker), 0);
+	rig.handler.name = "both";
+	rig.handler.breaker = breaker;
+	assert_refused(rea_executor_handle(rig.executor, &rig.handler, &info), &info, "handler",
+	    "handler \"both\" has both a breaker and a gate");
+	rea_breaker_free(breaker);
+	rig_close(&rig);
+}
+
 /* ---- what is told ---- */
 
 static size_t events_seen;
@@ -1792,6 +1858,7 @@ int main(void)
 	    cmocka_unit_test(a_list_may_be_empty),
 	    cmocka_unit_test(the_budget_gets_back_what_is_not_used),
 	    cmocka_unit_test(breaker_and_limit_are_asked),
+	    cmocka_unit_test(a_gate_stands_for_a_breaker),
 	    cmocka_unit_test(an_event_says_everything),
 	    cmocka_unit_test(a_task_without_a_name_is_its_number),
 	    cmocka_unit_test(nobody_has_to_listen),
