@@ -254,6 +254,8 @@ static int fetch(CURL *curl, const char *url, const struct options *options, str
 	CURLcode code;
 
 	curl_easy_setopt(curl, CURLOPT_URL, url);
+	/* A business id may be "..": libcurl must not take it for a step up. */
+	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
 	/* rea itself may be the http_proxy of this environment. */
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");

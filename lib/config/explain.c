@@ -292,6 +292,21 @@ static void put_permission(const struct out *out, const struct subject *subject)
 		put(out, "  but never-sent: allow repeats what provably never ran (never_sent, pushback)\n");
 }
 
+static bool forbids(const struct rea_operation *operation)
+{
+	return operation != NULL && operation->grant.permission == REA_PERMISSION_FORBID;
+}
+
+/* Whatever the policy would do, this call is made once. */
+static void put_forbidden(const struct out *out, const struct subject *subject)
+{
+	struct rea_policy once = subject->policy;
+
+	once.enabled = false;
+	put(out, "\nattempts: 1 attempt, no retries: the callee forbids them\n");
+	put_worst_case(out, &once, 0);
+}
+
 /* ------------------------------------------------------------------ levels */
 
 static void find_policy(struct subject *subject)
@@ -312,6 +327,8 @@ static void put_method_line(
 	char text[96];
 
 	rea_config_policy(subject->config, subject->service, key, &policy);
+	if (forbids(operation))
+		policy.enabled = false;
 	put(out, "  %-32s  %-24s  %s%s%s\n", key, attempts_text(&policy, text, sizeof(text)),
 	    operation ? permission_word(operation->grant.permission) : "not declared", operation ? ", " : "",
 	    operation ? operation->http_method : "");
@@ -332,7 +349,9 @@ static void put_methods(const struct out *out, const struct subject *subject)
 		if (contract == NULL)
 			put_method_line(out, subject, key, NULL);
 	}
-	put(out, "  any other method                  as above\n");
+	put(out, "  any other method                  %s\n",
+	    contract && subject->policy.never_sent == REA_NEVER_SENT_STRICT ? "1 attempt, no retries     not declared"
+									    : "as above");
 }
 
 static void explain_method(const struct out *out, const struct subject *subject)
@@ -340,7 +359,10 @@ static void explain_method(const struct out *out, const struct subject *subject)
 	put(out, "%s of %s\n\n", subject->method, subject->service);
 	put_policy(out, subject);
 	put_permission(out, subject);
-	put_consequences(out, subject);
+	if (forbids(subject->operation))
+		put_forbidden(out, subject);
+	else
+		put_consequences(out, subject);
 }
 
 static void explain_service(const struct out *out, const struct subject *subject)

@@ -523,9 +523,11 @@ void rea_call_attempt(struct rea_call *call, const struct rea_instances *instanc
 		give_up(call, reason, ret_decision);
 }
 
-static enum rea_breaker_result breaker_result(enum rea_outcome outcome)
+static enum rea_breaker_result breaker_result(const struct rea_report *report)
 {
-	switch (outcome) {
+	if (report->flags & REA_REPORT_BLOCKED)
+		return REA_BREAKER_IGNORED; /* nobody was asked */
+	switch (report->outcome) {
 	case REA_OUTCOME_OK:
 	case REA_OUTCOME_PERMANENT: /* it answered */
 		return REA_BREAKER_SUCCESS;
@@ -574,7 +576,7 @@ void rea_call_report(struct rea_call *call, const struct rea_report *report, con
 	assert(call->state == FLYING && report->outcome < REA_OUTCOME_COUNT);
 	see_time(call, now_ns);
 	REA__PROBE(attempt_end, call, call->attempts, report->outcome, report->code, report->latency_ns, call->now_ns);
-	give_flight_back(call, breaker_result(report->outcome), report->latency_ns);
+	give_flight_back(call, breaker_result(report), report->latency_ns);
 	tell_budget(call, budget_result(call, report));
 	if (report->outcome == REA_OUTCOME_OK) {
 		succeed(call, ret_decision);

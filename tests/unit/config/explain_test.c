@@ -113,6 +113,24 @@ static void never_sent_without_permission(void **state)
 	rea_config_unref(config);
 }
 
+/* Whoever reads this at night must not believe that payments are repeated. */
+static void a_forbidden_method_is_made_once(void **state)
+{
+	struct rea_config *config =
+	    parse("services:\n  s: {instances: []}\n"
+		  "contracts:\n  s: {context: s, operations: [{post: /pay, id: pay, retryable: false}]}\n"
+		  "rpc: {feign: {retry: {enabled: true, max-retry-next-instance: 2}}}\n");
+	struct rea_buffer pay = explain(config, "s", "s_pay"), all = explain(config, "s", NULL);
+
+	(void)state;
+	assert_line(&pay, "\nattempts: 1 attempt, no retries: the callee forbids them\n");
+	assert_line(&pay, "\nworst case: 1000 ms: 1 x attempt-timeout 1000 ms");
+	assert_line(&all, "\n  s_pay                             1 attempt, no retries     forbid, POST\n");
+	rea_buffer_fini(&pay);
+	rea_buffer_fini(&all);
+	rea_config_unref(config);
+}
+
 static void a_service_with_its_methods(void **state)
 {
 	struct rea_config *config = parse(everything);
@@ -124,7 +142,7 @@ static void a_service_with_its_methods(void **state)
 			    "  user-api_get                      4 attempts, 3 retries     idempotent, GET\n"
 			    "  user-api_me                       3 attempts, 2 retries     safe, GET\n"
 			    "  user-api_create                   1 attempt, no retries     idempotent_with_key, POST\n"
-			    "  any other method                  as above\n");
+			    "  any other method                  1 attempt, no retries     not declared\n");
 	assert_line(&elsewhere, "\nmethods\n"
 				"  a_b                               3 attempts, 2 retries     not declared\n"
 				"  any other method                  as above\n");
@@ -244,6 +262,7 @@ int main(void)
 	    cmocka_unit_test(a_method_in_full),
 	    cmocka_unit_test(permissions),
 	    cmocka_unit_test(never_sent_without_permission),
+	    cmocka_unit_test(a_forbidden_method_is_made_once),
 	    cmocka_unit_test(a_service_with_its_methods),
 	    cmocka_unit_test(the_overview),
 	    cmocka_unit_test(the_master_switch_is_named),
