@@ -196,6 +196,8 @@ static void forget_holes_in_front(struct memory_store *memory)
 
 	while (holes < memory->slots_len && memory->slots[holes] == NULL)
 		holes++;
+	if (holes == 0)
+		return;
 	memmove(memory->slots, memory->slots + holes, (memory->slots_len - holes) * sizeof(*memory->slots));
 	memory->slots_len -= holes;
 	memory->first_id += holes;
