@@ -125,7 +125,7 @@ struct rea_store_task {
 
 /* What became of an operation; borrowed, with all it points to, until done returns. */
 struct rea_store_result {
-	int error; /* 0, or what the operation's comment lists, or REA_ERR_IO, REA_ERR_NOMEM, REA_ERR_CORRUPT */
+	int error; /* 0, what the operation's comment lists, or REA_ERR_IO, REA_ERR_NOMEM, REA_ERR_CORRUPT, REA_ERR_LIMIT (numbers are used up) */
 	struct rea_store_task task; /* after the operation; with REA_ERR_CONFLICT as it was found */
 	bool existed;               /* submit: this key and fingerprint were there already; nothing was written */
 	bool soon;                  /* the task waits for a time that rea_store_due has passed: the caller keeps it */
@@ -183,7 +183,8 @@ struct rea_store_status {
 REA_API void rea_store_status(struct rea_store *store, struct rea_store_status *ret_status);
 
 /* ---- operations ----
- * All arguments are copied. Each returns 0, REA_ERR_INVALID, REA_ERR_NOMEM, or REA_ERR_FULL: queue_max or queue_bytes_max.
+ * All arguments are copied. Each returns 0, REA_ERR_INVALID, REA_ERR_NOMEM, REA_ERR_FULL (queue_max or queue_bytes_max), or REA_ERR_CLOSED:
+ * rea_store_close has begun.
  * NOT_FOUND: there is no such task, not any more. CONFLICT: it is in another state, generation or under another claim. */
 
 struct rea_store_submit {

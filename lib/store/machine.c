@@ -106,9 +106,10 @@ static void settle_attempt(
 		row->attempt--;
 }
 
-static bool holds(const struct rea__row *row, uint64_t claim)
+/* An attempt that was made needs somebody who made it. */
+static bool holds(const struct rea__row *row, uint64_t claim, bool attempted)
 {
-	return rea__state_open(row->state) && row->claim == claim;
+	return rea__state_open(row->state) && row->claim == claim && (row->state == REA_STORE_RUNNING || !attempted);
 }
 
 /* ---- changes ---- */
@@ -163,7 +164,7 @@ int rea__row_record(struct rea__row *row, uint64_t claim, const struct rea_store
 
 int rea__row_reschedule(struct rea__row *row, const struct rea_store_reschedule *reschedule, struct rea__change *change)
 {
-	if (!holds(row, reschedule->claim))
+	if (!holds(row, reschedule->claim, reschedule->attempted))
 		return REA_ERR_CONFLICT;
 	settle_attempt(row, reschedule->attempted, reschedule->attempt, change);
 	enter_waiting(row, rea__row_time_add(change->now_ns, reschedule->delay_ns), change);
@@ -172,7 +173,7 @@ int rea__row_reschedule(struct rea__row *row, const struct rea_store_reschedule 
 
 int rea__row_finish(struct rea__row *row, const struct rea_store_finish *finish, struct rea__change *change)
 {
-	if (!holds(row, finish->claim))
+	if (!holds(row, finish->claim, finish->attempted))
 		return REA_ERR_CONFLICT;
 	settle_attempt(row, finish->attempted, finish->attempt, change);
 	enter(row, finish->state, REA__ROW_NEVER, change);

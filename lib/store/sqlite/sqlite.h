@@ -49,8 +49,9 @@ void rea__bind_u64(sqlite3_stmt *statement, int index, uint64_t value);
 
 #define REA__TASK_COLUMNS \
 	"id, state, generation, attempt, attempts_before, crashes, claim, due_ns, updated_ns, later, target, ''"
-#define REA__DONE_COLUMNS \
-	"id, state, generation, attempt, attempts_before, 0, 0, 9223372036854775807, updated_ns, 0, target, reason"
+#define REA__DONE_COLUMNS                                                                                           \
+	"id, state, generation, attempt, attempts_before, crashes, 0, 9223372036854775807, updated_ns, 0, target, " \
+	"reason"
 #define REA__SPEC_COLUMNS "submitted_ns, biz_id, key, payload"
 #define REA__NAME_COLUMNS "id, biz_id, key"
 #define REA__ATTEMPT_COLUMNS \
