@@ -68,6 +68,7 @@ struct server {
 	size_t signals_len;
 	bool ready, stopping;
 	uint64_t reloads, rejects, config_events, log_dropped;
+	bool log_failing; /* told, and not over yet */
 	int64_t loaded_unix_ns;
 	struct rea_error_info last_error; /* message "" = none */
 };
@@ -80,6 +81,18 @@ static void keep_event(struct server *server, const struct rea_event *event)
 		rea_event_ring_add(server->ring, event);
 	if (server->log != NULL && !rea_event_log_add(server->log, event))
 		server->log_dropped++;
+}
+
+/* What the disk does not take waits in memory for a while and then is lost: whoever reads the log must learn it from elsewhere, at once. */
+static void flush_log(struct server *server)
+{
+	bool failing = server->log != NULL && !rea_event_log_flush(server->log);
+
+	if (failing != server->log_failing)
+		fprintf(stderr,
+		    failing ? "rea: events cannot be written to events.file; they wait in memory, then are dropped\n"
+			    : "rea: events are written to events.file again\n");
+	server->log_failing = failing;
 }
 
 static void drain_events(struct loop_post *post)
@@ -96,8 +109,7 @@ static void drain_events(struct loop_post *post)
 			rea_event_queue_pop(queue);
 		}
 	}
-	if (server->log != NULL)
-		rea_event_log_flush(server->log);
+	flush_log(server);
 }
 
 /* On a worker's thread: one wake-up serves all events until the main thread has seen it. */
@@ -125,8 +137,7 @@ static void push_config_event(struct server *server, const char *detail, const s
 	event.detail = (struct rea_text){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1};
 	server->config_events++;
 	keep_event(server, &event);
-	if (server->log != NULL)
-		rea_event_log_flush(server->log);
+	flush_log(server);
 }
 
 /* ---- configuration ---- */

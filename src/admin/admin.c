@@ -12,7 +12,8 @@
 
 #define CONNECTIONS_MAX 64
 #define HEAD_TIMEOUT_NS (10 * REA_NS_PER_S)
-#define IDLE_TIMEOUT_NS (60 * REA_NS_PER_S)
+/* Short: connections that say nothing must not keep a health check waiting for one of the few places. */
+#define IDLE_TIMEOUT_NS (5 * REA_NS_PER_S)
 
 struct admin {
 	struct loop_http_listener *listener;

@@ -315,3 +315,24 @@ def test_memory_stands_still(rig):
     before = rea.memory_kib("RssAnon")
     some_calls(1500)
     assert rea.memory_kib("RssAnon") - before <= 256
+
+
+# ---- what a disk or a stranger does to the main thread
+
+
+def test_an_event_log_that_cannot_be_written_is_told_at_once(rig):
+    rig.unchecked = True  # the events are lost: that is the point
+    _, rea = rig.pair("status 503", "status 503", events={"file": "/dev/full"})
+    assert rea.request("GET", "/user-service/users/42").status == 503
+    wait_for(lambda: "events cannot be written to events.file" in rea.stderr_text())
+
+
+def test_idle_admin_connections_do_not_keep_a_health_check_out(rig):
+    _, rea = rig.pair("body ok")
+    host, port = rea.admin.rsplit(":", 1)
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        begun = now_ns()
+        assert wait_for(lambda: rea.get_admin("/healthz").status == 200, timeout=9)
+        assert now_ns() - begun < 8 * S
