@@ -48,7 +48,7 @@ static struct {
 struct shim_file {
 	sqlite3_file base;
 	struct image *image; /* NULL = not tracked */
-	/* the real one follows */
+			     /* the real one follows */
 };
 
 static sqlite3_file *real_of(sqlite3_file *file)
