@@ -45,10 +45,10 @@ static struct {
 	size_t images_len;
 } shim = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* The real file follows it in memory. */
 struct shim_file {
 	sqlite3_file base;
 	struct image *image; /* NULL = not tracked */
-			     /* the real one follows */
 };
 
 static sqlite3_file *real_of(sqlite3_file *file)
