@@ -5,16 +5,20 @@ PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 CONFIG ?=
 FUZZ_SECONDS ?= 60
+LAB_SECONDS ?= 115
+LAB ?=
 
-.PHONY: help run test test-long lint bench fuzz install clean
+.PHONY: help run test test-long test-nacos lint bench lab fuzz install clean
 
 help:
 	@echo 'make run                  start rea and three faulty services, and watch calls heal'
 	@echo 'make run CONFIG=my.yaml   start rea on your own configuration'
 	@echo 'make test                 every test; a few minutes'
 	@echo 'make test-long            the same with repetitions and long runs'
+	@echo 'make test-nacos           the policy source against a real Nacos server (JDK, Maven)'
 	@echo 'make lint                 compilers, formatter, clang-tidy, and the rules of the house'
-	@echo 'make bench                rea beside HAProxy and nginx (BENCH="--rounds 1 --seconds 2" for a quick look)'
+	@echo 'make bench                rea beside its peers; BENCH="library" or proxy, store, tasks picks (BENCH="--rounds 1 --seconds 1": a quick look)'
+	@echo 'make lab                  retry policies under faults, in virtual time and on sockets; LAB_SECONDS=115: what doc/lab/REPORT.md has'
 	@echo 'make fuzz                 each fuzz target for FUZZ_SECONDS=60'
 	@echo 'make install              to PREFIX=/usr/local, under DESTDIR'
 	@echo 'make clean                remove what was built'
@@ -32,14 +36,24 @@ test-long:
 	@tools/bootstrap build test
 	@$(PYTHON) tools/run-tests --long
 
+test-nacos:
+	@tools/bootstrap build test
+	@tools/build release src/rea
+	@$(PYTHON) tests/nacos/run . build/src/rea build/nacos
+
 lint:
 	@tools/bootstrap build test lint
 	@tools/lint
 
 bench:
 	@tools/bootstrap build bench
-	@tools/build release src/rea bench/decision
+	@tools/build release src/rea bench/decision bench/primitives bench/guard bench/executor bench/store bench/tasks
 	@$(PYTHON) bench/run $(BENCH)
+
+lab:
+	@tools/bootstrap build
+	@tools/build release src/rea
+	@$(PYTHON) tools/run-lab $(LAB_SECONDS) $(LAB)
 
 fuzz:
 	@tools/bootstrap build fuzz

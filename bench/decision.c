@@ -73,13 +73,13 @@ int main(void)
 	options.grant = (struct rea_grant){REA_PERMISSION_IDEMPOTENT, REA_PERMISSION_SOURCE_OPENAPI};
 	measure("begin + attempt + report(ok)", &options, true);
 	measure("the same with unequal weights", &options, false);
-	if (rea_budget_new(&policy.budget, 1, NULL, &options.budget) != 0)
+	if (rea_budget_new(&policy.budget, 1, NULL, &options.budget, NULL) != 0)
 		return 1;
 	rea_retry_limit_init(&limit, 256);
 	options.limit = &limit;
 	measure("the same with budget and limit", &options, true);
 	policy.breaker.enabled = true;
-	if (rea_breaker_new(&policy.breaker, NULL, &options.breaker) != 0)
+	if (rea_breaker_new(&policy.breaker, NULL, &options.breaker, NULL) != 0)
 		return 1;
 	measure("the same with budget, limit and breaker", &options, true);
 	rea_breaker_free(options.breaker);

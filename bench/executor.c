@@ -1,6 +1,9 @@
 /*
  * What waiting costs with a million tasks pending: the schedule alone (pop and push, cancel), whole tasks through the executor, and their memory.
- * Thread CPU time, time supplied, times spread over an hour. The best of several runs: what disturbs a run only ever adds.
+ * Time supplied, times spread over an hour. Medians of several runs.
+ *
+ * A line for each case: who, what, threads, CPU ns, wall ns, bytes for each that waits, between tabs; bench/run library reads it. Bytes are those of
+ * the heap with its places; of a task with all that it costs, malloc's own too; or only of what the executor has on top of the task.
  */
 #include "base/heap.h"
 
@@ -17,12 +20,23 @@ enum { PENDING = 1000000, OPERATIONS = 1000000, RUNS = 3 };
 
 #define HOUR_NS (3600 * REA_NS_PER_S)
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec now;
+struct cost {
+	uint64_t cpu_ns, wall_ns;
+};
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * REA_NS_PER_S + (uint64_t)now.tv_nsec;
+static struct cost spent_since(struct cost start)
+{
+	struct timespec cpu, wall;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	clock_gettime(CLOCK_MONOTONIC, &wall);
+	return (struct cost){(uint64_t)cpu.tv_sec * REA_NS_PER_S + (uint64_t)cpu.tv_nsec - start.cpu_ns,
+	    (uint64_t)wall.tv_sec * REA_NS_PER_S + (uint64_t)wall.tv_nsec - start.wall_ns};
+}
+
+static struct cost start(void)
+{
+	return spent_since((struct cost){0, 0});
 }
 
 static void must(int error)
@@ -33,28 +47,72 @@ static void must(int error)
 	}
 }
 
-static void say(const char *what, uint64_t best_ns, const char *unit)
+static int by_cpu(const void *a, const void *b)
 {
-	printf("%-48s %6.1f %s\n", what, (double)best_ns / OPERATIONS, unit);
+	uint64_t left = ((const struct cost *)a)->cpu_ns, right = ((const struct cost *)b)->cpu_ns;
+
+	return (left > right) - (left < right);
+}
+
+static void say(const char *who, const char *what, struct cost costs[RUNS], double bytes)
+{
+	qsort(costs, RUNS, sizeof(costs[0]), by_cpu);
+	printf("%s\t%s\t1\t%.1f\t%.1f\t%.1f\n", who, what, (double)costs[RUNS / 2].cpu_ns / OPERATIONS,
+	    (double)costs[RUNS / 2].wall_ns / OPERATIONS, bytes);
+}
+
+/* ---- memory is counted: the tasks are small, what is on top of them is large ---- */
+
+enum { LARGE = 4096 };
+
+static size_t large; /* bytes in use in large pieces */
+
+static void *counting_realloc(void *ptr, size_t size, void *user_data)
+{
+	size_t before = ptr != NULL ? malloc_usable_size(ptr) : 0, after;
+
+	(void)user_data;
+	ptr = realloc(ptr, size);
+	after = ptr != NULL ? malloc_usable_size(ptr) : before;
+	large += (after >= LARGE ? after : 0) - (before >= LARGE ? before : 0);
+	return ptr;
+}
+
+static void counting_free(void *ptr, void *user_data)
+{
+	size_t size = ptr != NULL ? malloc_usable_size(ptr) : 0;
+
+	(void)user_data;
+	large -= size >= LARGE ? size : 0;
+	free(ptr);
+}
+
+static const struct rea_alloc alloc = {NULL, counting_realloc, counting_free};
+
+static size_t in_use(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
 }
 
 /* ---- the schedule ---- */
 
-static uint64_t pop_and_push(struct rea_heap *heap, struct rea_random *random)
+static struct cost pop_and_push(struct rea_heap *heap, struct rea_random *random)
 {
-	uint64_t start_ns = cpu_ns();
+	struct cost begin = start();
 
 	for (uint32_t i = 0; i < OPERATIONS; i++) {
 		uint64_t due_ns = rea_heap_next(heap);
 
 		rea_heap_push(heap, rea_heap_pop(heap), due_ns + rea_random_below(random, HOUR_NS));
 	}
-	return cpu_ns() - start_ns;
+	return spent_since(begin);
 }
 
-static uint64_t remove_and_push(struct rea_heap *heap, struct rea_random *random)
+static struct cost remove_and_push(struct rea_heap *heap, struct rea_random *random)
 {
-	uint64_t start_ns = cpu_ns();
+	struct cost begin = start();
 
 	for (uint32_t i = 0; i < OPERATIONS; i++) {
 		uint32_t number = (uint32_t)rea_random_below(random, PENDING);
@@ -62,26 +120,28 @@ static uint64_t remove_and_push(struct rea_heap *heap, struct rea_random *random
 		rea_heap_remove(heap, number);
 		rea_heap_push(heap, number, rea_random_below(random, HOUR_NS));
 	}
-	return cpu_ns() - start_ns;
+	return spent_since(begin);
 }
 
 static void measure_schedule(void)
 {
-	uint64_t best_pop_ns = UINT64_MAX, best_remove_ns = UINT64_MAX;
+	struct cost pops[RUNS], removals[RUNS];
 	struct rea_heap heap = {0};
 	struct rea_random random;
+	double bytes;
 
 	rea_random_init(&random, 1);
-	must(rea_heap_reserve(&heap, PENDING, rea_alloc_default()));
+	must(rea_heap_reserve(&heap, PENDING, &alloc));
+	bytes = (double)large / PENDING;
 	for (uint32_t i = 0; i < PENDING; i++)
 		rea_heap_push(&heap, i, rea_random_below(&random, HOUR_NS));
 	for (int run = 0; run < RUNS; run++) {
-		best_pop_ns = rea_time_min(best_pop_ns, pop_and_push(&heap, &random));
-		best_remove_ns = rea_time_min(best_remove_ns, remove_and_push(&heap, &random));
+		pops[run] = pop_and_push(&heap, &random);
+		removals[run] = remove_and_push(&heap, &random);
 	}
-	say("schedule: pop + push", best_pop_ns, "ns");
-	say("schedule: remove any + push", best_remove_ns, "ns");
-	rea_heap_fini(&heap, rea_alloc_default());
+	say("rea, the heap alone", "pop+push", pops, bytes);
+	say("rea, the heap alone", "remove+push", removals, bytes);
+	rea_heap_fini(&heap, &alloc);
 }
 
 /* ---- whole tasks ---- */
@@ -117,27 +177,27 @@ static struct rea_executor *open_executor(void)
 	rea_executor_options_init(&options);
 	options.concurrency = 1;
 	options.tasks_max = PENDING + 1;
-	must(rea_executor_new(&options, NULL, &executor, NULL));
+	must(rea_executor_new(&options, &alloc, &executor, NULL));
 	must(rea_executor_handle(executor, &handler, NULL));
 	return executor;
 }
 
 /* The next one runs, succeeds and is gone; a new one takes its place. */
-static uint64_t run_and_submit(struct rea_executor *executor, struct rea_random *random, uint64_t *now_ns)
+static struct cost run_and_submit(struct rea_executor *executor, struct rea_random *random, uint64_t *now_ns)
 {
-	uint64_t start_ns = cpu_ns();
+	struct cost begin = start();
 
 	for (uint32_t i = 0; i < OPERATIONS; i++) {
 		*now_ns = rea_time_max(*now_ns, rea_executor_next(executor));
 		rea_executor_run(executor, *now_ns);
 		submit(executor, *now_ns + rea_random_below(random, HOUR_NS), *now_ns);
 	}
-	return cpu_ns() - start_ns;
+	return spent_since(begin);
 }
 
-static uint64_t cancel_and_submit(struct rea_executor *executor, struct rea_random *random, uint64_t now_ns)
+static struct cost cancel_and_submit(struct rea_executor *executor, struct rea_random *random, uint64_t now_ns)
 {
-	uint64_t start_ns = cpu_ns();
+	struct cost begin = start();
 
 	for (uint32_t i = 0; i < OPERATIONS; i++) {
 		uint32_t number = (uint32_t)rea_random_below(random, PENDING);
@@ -146,37 +206,31 @@ static uint64_t cancel_and_submit(struct rea_executor *executor, struct rea_rand
 		rea_executor_run(executor, now_ns);
 		ids[number] = submit(executor, now_ns + 1 + rea_random_below(random, HOUR_NS), now_ns);
 	}
-	return cpu_ns() - start_ns;
-}
-
-static size_t heap_in_use(void)
-{
-	struct mallinfo2 info = mallinfo2();
-
-	return info.uordblks + info.hblkhd;
+	return spent_since(begin);
 }
 
 static void measure_tasks(void)
 {
-	uint64_t best_ns = UINT64_MAX, now_ns = HOUR_NS, start_ns;
-	size_t before = heap_in_use();
-	struct rea_executor *executor = open_executor();
+	struct cost cancels[RUNS], runs[RUNS];
+	uint64_t now_ns = HOUR_NS;
+	struct rea_executor *executor;
 	struct rea_random random;
+	size_t before = in_use();
+	double whole, on_top;
 
+	large = 0;
+	executor = open_executor();
 	rea_random_init(&random, 1);
-	start_ns = cpu_ns();
 	for (uint32_t i = 0; i < PENDING; i++)
 		ids[i] = submit(executor, now_ns + 1 + rea_random_below(&random, HOUR_NS), now_ns);
-	say("task: submit", cpu_ns() - start_ns, "ns");
-	printf("%-48s %6.1f bytes, with malloc's own\n", "task: memory while pending",
-	    (double)(heap_in_use() - before) / PENDING);
+	whole = (double)(in_use() - before) / PENDING;
+	on_top = (double)large / PENDING;
 	for (int run = 0; run < RUNS; run++)
-		best_ns = rea_time_min(best_ns, cancel_and_submit(executor, &random, now_ns));
-	say("task: cancel any + submit", best_ns, "ns");
-	best_ns = UINT64_MAX;
+		cancels[run] = cancel_and_submit(executor, &random, now_ns);
 	for (int run = 0; run < RUNS; run++)
-		best_ns = rea_time_min(best_ns, run_and_submit(executor, &random, &now_ns));
-	say("task: submit, wait its turn, attempt, success", best_ns, "ns");
+		runs[run] = run_and_submit(executor, &random, &now_ns);
+	say("rea", "pending", cancels, whole);
+	say("rea", "run+submit", runs, on_top);
 	rea_executor_shutdown(executor, REA_SHUTDOWN_CANCEL, 0);
 	rea_executor_run(executor, now_ns);
 	rea_executor_free(executor);

@@ -75,7 +75,7 @@ static void use_budget(enum rea_budget_rule rule, bool empty)
 	if (rule == REA_BUDGET_RATIO && empty)
 		policy.budget.reserve_per_s = 0;
 	rea_budget_free(budget);
-	must(rea_budget_new(&policy.budget, 2, NULL, &budget) == 0);
+	must(rea_budget_new(&policy.budget, 2, NULL, &budget, NULL) == 0);
 	for (int i = 0; empty && i < 100; i++) {
 		rea_budget_report(budget, 0, REA_BUDGET_TRANSIENT, NULL, START_NS);
 		(void)rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, START_NS, &lease);
@@ -196,7 +196,7 @@ static void use_breaker(enum rea_breaker_window window, bool open)
 	rea_policy_defaults(&policy);
 	policy.breaker.window_type = window;
 	rea_breaker_free(breaker);
-	must(rea_breaker_new(&policy.breaker, NULL, &breaker) == 0);
+	must(rea_breaker_new(&policy.breaker, NULL, &breaker, NULL) == 0);
 	if (open)
 		rea_breaker_force(breaker, REA_BREAKER_FORCED_OPEN, START_NS);
 }
@@ -242,6 +242,11 @@ int main(void)
 	measure("budget aws: take a retry, give it back", take_and_refund);
 	use_budget(REA_BUDGET_AWS, true);
 	measure("budget aws: refused", refused_retry);
+	use_budget(REA_BUDGET_EVIDENCE, false);
+	measure("budget evidence: first try, success", first_try_ok);
+	measure("budget evidence: take a retry, give it back", take_and_refund);
+	use_budget(REA_BUDGET_EVIDENCE, true);
+	measure("budget evidence: refused", refused_retry);
 	use_limiter(0);
 	measure("limiter: take a slot, release it", slot);
 	fill_limiter(0);

@@ -1,14 +1,21 @@
 /*
- * The SQLite store on the disk it is given: store DIRECTORY [SECONDS]
+ * Durable tasks on the disk it is given, with 512 bytes of payload: store DIRECTORY WHAT [K] [SECONDS]
  *
- * Life cycles: K tasks under way at once, each submitted, claimed and finished, every step awaited before the next; CPU time of the whole
- * process per task. Then the same beside a million tasks that wait, and what those cost: memory, and the time from opening to the first page of
- * what is due. Medians of three runs. Other processes disturb a run: best under `chrt -f 1`.
+ *   submits, keyed-submits         K tasks under way at once, each submitted and awaited before the next
+ *   life-cycles, keyed-life-cycles the same, submitted, claimed and finished, every step awaited
+ *   sqlite                         SQLite itself: K rows inserted and committed together by one thread, one table, nothing else
+ *   sqlite-rows                    the same with the rows that the store writes, and with other connections allowed to read
+ *   waiting                        a million tasks that wait: opening with them, and life cycles beside them
+ *
+ * A line for each: tasks per second, CPU microseconds of the process for each, operations per commit, and percentiles 50 and 99 of
+ * the time to the answer in microseconds; for opening: seconds to the first page of what is due, MiB resident. bench/run store reads it. Other
+ * processes disturb a run: best under `chrt -f 1`.
  */
 #include <rea/store_sqlite.h>
 
 #include <errno.h>
 #include <semaphore.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RUNS = 3, WAITING = 1000000, PAYLOAD = 512, LANES_MAX = 256 };
+enum { RUNS = 3, WAITING = 1000000, PAYLOAD = 512, LANES_MAX = 1024 };
 
 enum work { LIFE_CYCLES, SUBMITS };
 
@@ -34,11 +41,37 @@ struct bench {
 
 struct lane {
 	struct bench *bench;
+	uint64_t begun_ns;
 	uint64_t id;
 	uint64_t claim;
 };
 
 static char payload[PAYLOAD];
+
+/* Counted in microseconds; the last count is of all that took longer. */
+struct latencies {
+	uint64_t counts[1000001];
+};
+
+static struct latencies latencies;
+
+static void note_latency(struct latencies *all, uint64_t ns)
+{
+	uint64_t us = ns / REA_NS_PER_US, last = sizeof(all->counts) / sizeof(all->counts[0]) - 1;
+
+	all->counts[us < last ? us : last]++;
+}
+
+static uint64_t percentile_us(const struct latencies *all, double percent)
+{
+	uint64_t total = 0, seen = 0, us = 0;
+
+	for (size_t i = 0; i < sizeof(all->counts) / sizeof(all->counts[0]); i++)
+		total += all->counts[i];
+	while (total > 0 && (double)(seen += all->counts[us]) < (double)total * percent / 100)
+		us++;
+	return us;
+}
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -93,6 +126,7 @@ static void task_finished(const struct rea_store_result *result, void *user_data
 	struct lane *lane = user_data;
 
 	check(result->error, "finish");
+	note_latency(&latencies, clock_ns(CLOCK_MONOTONIC) - lane->begun_ns);
 	lane->bench->finished++;
 	lane->bench->under_way--;
 	if (!lane->bench->stopping)
@@ -142,6 +176,7 @@ static void begin_task(struct lane *lane)
 		submit.spec.biz_id = random_text(lane->bench, biz_id, sizeof(biz_id));
 	}
 	lane->bench->under_way++;
+	lane->begun_ns = clock_ns(CLOCK_MONOTONIC);
 	check(rea_store_submit(lane->bench->store, &submit, clock_ns(CLOCK_MONOTONIC), task_submitted, lane), "submit");
 }
 
@@ -195,40 +230,109 @@ static struct figures run(struct bench *bench, enum work work, bool keyed, uint3
 	    .group = (double)(after.operations - before.operations) / (double)(after.commits - before.commits)};
 }
 
-static int by_rate(const void *a, const void *b)
+static void print(struct figures figures)
 {
-	double left = ((const struct figures *)a)->rate, right = ((const struct figures *)b)->rate;
-
-	return (left > right) - (left < right);
-}
-
-static void measure(struct bench *bench, const char *what, enum work work, bool keyed, uint32_t lanes_len, double seconds)
-{
-	struct figures figures[RUNS];
-
-	for (int i = 0; i < RUNS; i++)
-		figures[i] = run(bench, work, keyed, lanes_len, seconds);
-	qsort(figures, RUNS, sizeof(figures[0]), by_rate);
-	printf("%-44s K=%-4u %8.0f/s %7.1f us CPU %6.1f per commit   (%.0f..%.0f)\n", what, lanes_len, figures[RUNS / 2].rate,
-	    figures[RUNS / 2].cpu_us, figures[RUNS / 2].group, figures[0].rate, figures[RUNS - 1].rate);
+	printf("%.0f\t%.2f\t%.1f\t%llu\t%llu\n", figures.rate, figures.cpu_us, figures.group,
+	    (unsigned long long)percentile_us(&latencies, 50), (unsigned long long)percentile_us(&latencies, 99));
 	fflush(stdout);
 }
 
-static void measure_all(const char *path, double seconds)
+static void measure(const char *path, enum work work, bool keyed, uint32_t lanes_len, double seconds)
 {
-	static const uint32_t lanes[] = {1, 16, 64, 256};
 	struct bench bench;
 
 	open_store(&bench, path);
-	for (size_t i = 0; i < 4; i++)
-		measure(&bench, "life cycles", LIFE_CYCLES, false, lanes[i], seconds);
-	for (size_t i = 0; i < 4; i++)
-		measure(&bench, "life cycles with key and biz_id", LIFE_CYCLES, true, lanes[i], seconds);
-	for (size_t i = 0; i < 4; i++)
-		measure(&bench, "submits", SUBMITS, false, lanes[i], seconds);
-	for (size_t i = 0; i < 4; i++)
-		measure(&bench, "submits with key and biz_id", SUBMITS, true, lanes[i], seconds);
+	print(run(&bench, work, keyed, lanes_len, seconds));
 	rea_store_close(bench.store);
+}
+
+/* ---- SQLite itself ---- */
+
+static void must(sqlite3 *db, int code)
+{
+	if (code == SQLITE_OK || code == SQLITE_DONE)
+		return;
+	fprintf(stderr, "store: sqlite: %s\n", sqlite3_errmsg(db));
+	exit(1);
+}
+
+struct inserts {
+	const char *setup;
+	const char *statements[2]; /* 1 = time, 2 = payload */
+};
+
+static const struct inserts one_table = {
+    "PRAGMA locking_mode=EXCLUSIVE;"
+    "CREATE TABLE task (id INTEGER PRIMARY KEY, due INTEGER, target TEXT, payload BLOB)",
+    {"INSERT INTO task VALUES (NULL, ?1, 'user-service', ?2)", NULL}};
+
+static const struct inserts same_rows = {
+    "PRAGMA cell_size_check=ON;"
+    "CREATE TABLE task (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, generation INTEGER NOT NULL,"
+    " attempt INTEGER NOT NULL, attempts_before INTEGER NOT NULL, crashes INTEGER NOT NULL, claim INTEGER NOT NULL,"
+    " due_ns INTEGER NOT NULL, updated_ns INTEGER NOT NULL, later INTEGER NOT NULL, target TEXT NOT NULL) STRICT;"
+    "CREATE INDEX task_later ON task (due_ns) WHERE later = 1;"
+    "CREATE INDEX task_running ON task (due_ns) WHERE state = 1;"
+    "CREATE TABLE spec (id INTEGER PRIMARY KEY, submitted_ns INTEGER NOT NULL, biz_id TEXT NOT NULL, key TEXT NOT NULL,"
+    " fingerprint BLOB NOT NULL, payload BLOB NOT NULL) STRICT",
+    {"INSERT INTO task VALUES (NULL, 0, 1, 0, 0, 0, 0, ?1, ?1, 0, 'user-service')",
+	"INSERT INTO spec VALUES (NULL, ?1, '', '', zeroblob(32), ?2)"}};
+
+static sqlite3 *open_tables(const char *path, const struct inserts *how, sqlite3_stmt *ret_inserts[2])
+{
+	sqlite3 *db;
+
+	must(NULL, sqlite3_open(path, &db));
+	must(db, sqlite3_exec(db, "PRAGMA page_size=8192; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=400",
+		     NULL, NULL, NULL));
+	must(db, sqlite3_exec(db, how->setup, NULL, NULL, NULL));
+	for (size_t i = 0; i < 2; i++)
+		must(db, sqlite3_prepare_v2(
+			     db, how->statements[i] != NULL ? how->statements[i] : "", -1, &ret_inserts[i], NULL));
+	return db;
+}
+
+static void insert_row(sqlite3 *db, sqlite3_stmt *insert, uint64_t now_ns)
+{
+	must(db, sqlite3_bind_int64(insert, 1, (sqlite3_int64)now_ns));
+	if (sqlite3_bind_parameter_count(insert) > 1)
+		must(db, sqlite3_bind_blob(insert, 2, payload, sizeof(payload), SQLITE_STATIC));
+	must(db, sqlite3_step(insert));
+	must(db, sqlite3_reset(insert));
+}
+
+static void commit_rows(sqlite3 *db, sqlite3_stmt *inserts[2], uint32_t rows_len)
+{
+	uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC), took_ns;
+
+	must(db, sqlite3_exec(db, "BEGIN", NULL, NULL, NULL));
+	for (uint32_t i = 0; i < rows_len; i++)
+		for (size_t k = 0; k < 2 && inserts[k] != NULL; k++)
+			insert_row(db, inserts[k], begun_ns);
+	must(db, sqlite3_exec(db, "COMMIT", NULL, NULL, NULL));
+	took_ns = clock_ns(CLOCK_MONOTONIC) - begun_ns;
+	for (uint32_t i = 0; i < rows_len; i++)
+		note_latency(&latencies, took_ns);
+}
+
+static void measure_sqlite(const char *path, const struct inserts *how, uint32_t rows_len, double seconds)
+{
+	sqlite3_stmt *inserts[2];
+	sqlite3 *db = open_tables(path, how, inserts);
+	uint64_t start_ns = clock_ns(CLOCK_MONOTONIC), start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID), now_ns;
+	uint64_t rows = 0;
+
+	do {
+		commit_rows(db, inserts, rows_len);
+		rows += rows_len;
+		now_ns = clock_ns(CLOCK_MONOTONIC);
+	} while ((double)(now_ns - start_ns) < seconds * 1e9);
+	print((struct figures){.rate = (double)rows / ((double)(now_ns - start_ns) / 1e9),
+	    .cpu_us = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns) / 1e3 / (double)rows,
+	    .group = rows_len});
+	sqlite3_finalize(inserts[0]);
+	sqlite3_finalize(inserts[1]);
+	sqlite3_close(db);
 }
 
 /* ---- a million that wait ---- */
@@ -288,28 +392,17 @@ static void measure_opening(const char *path)
 		uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
 		struct bench bench;
 		bool told = false;
-		double before_mib = resident_mib();
 
 		open_store(&bench, path);
 		check(rea_store_due(bench.store, start_ns + 2 * REA_NS_PER_S, 256, start_ns, note_due, &told), "due");
 		while (!told)
 			wait_and_drain(&bench);
-		printf("%-44s %.3f s, %.1f MiB resident (%.1f before)\n", "opening with a million waiting",
-		    (double)(clock_ns(CLOCK_MONOTONIC) - start_ns) / 1e9, resident_mib(), before_mib);
+		printf("%.3f\t%.1f\n", (double)(clock_ns(CLOCK_MONOTONIC) - start_ns) / 1e9, resident_mib());
 		rea_store_close(bench.store);
 		exit(0);
 	}
 	if (waitpid(child, &status, 0) != child || status != 0)
 		exit(1);
-}
-
-static void measure_beside_waiting(const char *path, double seconds)
-{
-	struct bench bench;
-
-	open_store(&bench, path);
-	measure(&bench, "life cycles beside a million waiting", LIFE_CYCLES, false, 64, seconds);
-	rea_store_close(bench.store);
 }
 
 static void remove_database(const char *path)
@@ -323,24 +416,59 @@ static void remove_database(const char *path)
 	}
 }
 
-int main(int argc, char **argv)
+static void measure_waiting(const char *path, uint32_t lanes_len, double seconds)
 {
-	double seconds = argc > 2 ? atof(argv[2]) : 2;
-	char path[4000];
+	pid_t loader = fork();
+	int status;
 
-	if (argc < 2 || seconds <= 0) {
-		fprintf(stderr, "usage: store DIRECTORY [SECONDS]\n");
-		return 2;
+	/* In another process, so that nothing of it is left in this one's memory. */
+	if (loader == 0) {
+		load_waiting(path);
+		exit(0);
 	}
-	memset(payload, 'p', sizeof(payload));
-	snprintf(path, sizeof(path), "%s/bench-store.db", argv[1]);
-	remove_database(path);
-	measure_all(path, seconds);
-	remove_database(path);
-	load_waiting(path);
+	if (waitpid(loader, &status, 0) != loader || status != 0)
+		exit(1);
 	for (int i = 0; i < RUNS; i++)
 		measure_opening(path);
-	measure_beside_waiting(path, seconds);
-	remove_database(path);
+	measure(path, LIFE_CYCLES, false, lanes_len, seconds);
+}
+
+static int measure_what(const char *what, const char *path, uint32_t lanes_len, double seconds)
+{
+	bool keyed = strncmp(what, "keyed-", 6) == 0;
+	const char *work = keyed ? what + 6 : what;
+
+	if (strcmp(work, "submits") == 0)
+		measure(path, SUBMITS, keyed, lanes_len, seconds);
+	else if (strcmp(work, "life-cycles") == 0)
+		measure(path, LIFE_CYCLES, keyed, lanes_len, seconds);
+	else if (strcmp(what, "sqlite") == 0)
+		measure_sqlite(path, &one_table, lanes_len, seconds);
+	else if (strcmp(what, "sqlite-rows") == 0)
+		measure_sqlite(path, &same_rows, lanes_len, seconds);
+	else if (strcmp(what, "waiting") == 0)
+		measure_waiting(path, lanes_len, seconds);
+	else
+		return 2;
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long lanes_len = argc > 3 ? strtoul(argv[3], NULL, 10) : 64;
+	double seconds = argc > 4 ? atof(argv[4]) : 2;
+	char path[4000];
+	int status = 2;
+
+	if (argc > 2 && lanes_len >= 1 && lanes_len <= LANES_MAX && seconds > 0) {
+		memset(payload, 'p', sizeof(payload));
+		snprintf(path, sizeof(path), "%s/bench-store.db", argv[1]);
+		remove_database(path);
+		status = measure_what(argv[2], path, (uint32_t)lanes_len, seconds);
+		remove_database(path);
+	}
+	if (status == 2)
+		fprintf(stderr, "usage: store DIRECTORY [keyed-]submits|[keyed-]life-cycles|sqlite|sqlite-rows|waiting [K 1..%d] [SECONDS]\n",
+		    LANES_MAX);
+	return status;
 }

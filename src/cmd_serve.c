@@ -4,10 +4,14 @@
 #include "cmd.h"
 
 #include "admin/admin.h"
+#include "base/buffer.h"
 #include "base/container.h"
 #include "discovery/resolve.h"
+#include "discovery/sources.h"
 #include "discovery/watch.h"
 #include "proxy/proxy.h"
+#include "queue/api.h"
+#include "sinks.h"
 
 #include <rea/config.h>
 #include <rea/event.h>
@@ -55,45 +59,43 @@ struct server {
 	struct loop loop; /* main thread */
 	struct proxy *proxy;
 	struct rea_config *config;
+	struct rea_config *started; /* what the admin listener borrows from */
+	/* With sources: the document of the file; config is that under what the sources tell. */
+	struct rea_config *base;
+	struct rea_config *asked; /* what sources borrows from */
+	struct rea_config *next;  /* what the start will begin with */
+	struct rea_buffer policy; /* what the sources told last that was good */
+	char policy_name[320];
+	struct sources *sources; /* NULL = none */
 	struct worker_thread *threads;
 	uint32_t threads_len, threads_running;
 	uv_mutex_t lock;
 	struct admin *admin;
+	struct admin_routes tables[2];
+	struct queue *queue; /* NULL = no tasks */
+	struct api *task_api;
 	struct watch *watch;
-	struct rea_event_ring *ring;
-	struct rea_event_log *log;
+	struct watch **contract_files; /* NULL where one could not be watched */
+	size_t contract_files_len;
+	struct sinks sinks;
 	struct loop_post drain_events;
 	atomic_bool drain_events_due;
 	uv_signal_t signals[4];
 	size_t signals_len;
-	bool ready, stopping;
-	uint64_t reloads, rejects, config_events, log_dropped;
-	bool log_failing; /* told, and not over yet */
+	bool ready, stopping, queue_stopped;
+	uint64_t reloads, rejects;
 	int64_t loaded_unix_ns;
 	struct rea_error_info last_error; /* message "" = none */
 };
 
+static int no_memory(struct rea_error_info *ret_info)
+{
+	memset(ret_info, 0, sizeof(*ret_info));
+	snprintf(ret_info->message, sizeof(ret_info->message), "out of memory");
+	return REA_ERR_NOMEM;
+}
+
 /* ---- events ---- */
-
-static void keep_event(struct server *server, const struct rea_event *event)
-{
-	if (server->ring != NULL)
-		rea_event_ring_add(server->ring, event);
-	if (server->log != NULL && !rea_event_log_add(server->log, event))
-		server->log_dropped++;
-}
-
-/* What the disk does not take waits in memory for a while and then is lost: whoever reads the log must learn it from elsewhere, at once. */
-static void flush_log(struct server *server)
-{
-	bool failing = server->log != NULL && !rea_event_log_flush(server->log);
-
-	if (failing != server->log_failing)
-		fprintf(stderr,
-		    failing ? "rea: events cannot be written to events.file; they wait in memory, then are dropped\n"
-			    : "rea: events are written to events.file again\n");
-	server->log_failing = failing;
-}
 
 static void drain_events(struct loop_post *post)
 {
@@ -101,15 +103,15 @@ static void drain_events(struct loop_post *post)
 	struct rea_event event;
 
 	atomic_store(&server->drain_events_due, false);
-	for (uint32_t i = 0; i < server->threads_len; i++) {
-		struct rea_event_queue *queue = proxy_worker_events(server->threads[i].worker);
+	for (uint32_t i = 0; i < server->threads_len + (server->queue != NULL); i++) {
+		struct rea_event_queue *queue = proxy_worker_events(proxy_worker(server->proxy, i));
 
 		while (rea_event_queue_peek(queue, &event)) {
-			keep_event(server, &event);
+			sinks_keep(&server->sinks, &event);
 			rea_event_queue_pop(queue);
 		}
 	}
-	flush_log(server);
+	sinks_flush(&server->sinks);
 }
 
 /* On a worker's thread: one wake-up serves all events until the main thread has seen it. */
@@ -135,9 +137,8 @@ static void push_config_event(struct server *server, const char *detail, const s
 	event.time_unix_ns = loop_wall_ns(&server->loop);
 	event.time_ns = event.attempt_start_ns = loop_now(&server->loop);
 	event.detail = (struct rea_text){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1};
-	server->config_events++;
-	keep_event(server, &event);
-	flush_log(server);
+	sinks_keep(&server->sinks, &event);
+	sinks_flush(&server->sinks);
 }
 
 /* ---- configuration ---- */
@@ -320,6 +321,13 @@ static void on_drain(struct loop_post *post)
 		loop_http_listener_drain(thread->listeners[i].listener, on_listener_done, &thread->listeners[i]);
 }
 
+/* All that was under way is over: the calls, and the deliveries of tasks. */
+static void end_if_done(struct server *server)
+{
+	if (server->threads_running == 0 && (server->queue == NULL || server->queue_stopped))
+		loop_stop(&server->loop);
+}
+
 static void on_worker_ended(struct loop_post *post)
 {
 	struct worker_thread *thread = REA_CONTAINER_OF(post, struct worker_thread, ended);
@@ -327,8 +335,8 @@ static void on_worker_ended(struct loop_post *post)
 
 	uv_thread_join(&thread->thread);
 	thread->running = false;
-	if (--server->threads_running == 0)
-		loop_stop(&server->loop);
+	server->threads_running--;
+	end_if_done(server);
 }
 
 static void run_worker(void *arg)
@@ -381,6 +389,33 @@ static int listen_workers(struct server *server, struct rea_error_info *ret_info
 
 /* ---- reload ---- */
 
+/* Texts that may be NULL. */
+static bool differ(const char *a, const char *b)
+{
+	return (a == NULL) != (b == NULL) || (a != NULL && strcmp(a, b) != 0);
+}
+
+/* Sources are asked as they stood at the start. */
+static bool sources_differ(const struct rea_config_settings *a, const struct rea_config_settings *b)
+{
+	bool other =
+	    a->sources.policy_len != b->sources.policy_len || differ(a->sources.snapshot_dir, b->sources.snapshot_dir);
+
+	for (size_t i = 0; !other && i < a->sources.policy_len; i++) {
+		const struct rea_config_source *now = &a->sources.policy[i], *then = &b->sources.policy[i];
+
+		other = now->kind != then->kind || now->mode != then->mode || now->poll_ms != then->poll_ms ||
+			now->servers_len != then->servers_len || differ(now->name, then->name) ||
+			differ(now->group, then->group) || differ(now->namespace_id, then->namespace_id) ||
+			differ(now->context_path, then->context_path) || differ(now->username, then->username) ||
+			differ(now->password, then->password) || differ(now->ca_file, then->ca_file) ||
+			differ(now->failover_file, then->failover_file);
+		for (size_t j = 0; !other && j < now->servers_len; j++)
+			other = strcmp(now->servers[j], then->servers[j]) != 0;
+	}
+	return other;
+}
+
 /* What only a start can change. */
 static void tell_restart_keys(const struct server *server, const struct rea_config *config)
 {
@@ -392,9 +427,16 @@ static void tell_restart_keys(const struct server *server, const struct rea_conf
 	if (listen || strcmp(now->admin, next->admin) != 0 || now->threads != next->threads)
 		fprintf(stderr, "rea: listen, admin and threads take effect at the next start\n");
 	if (now->events.ring != next->events.ring || now->events.queue_bytes != next->events.queue_bytes ||
-	    (now->events.file == NULL) != (next->events.file == NULL) ||
-	    (now->events.file != NULL && strcmp(now->events.file, next->events.file) != 0))
-		fprintf(stderr, "rea: events.file, events.ring and events.queue-bytes take effect at the next start\n");
+	    differ(now->events.file, next->events.file) || differ(now->events.sqlite, next->events.sqlite) ||
+	    now->events.sqlite_retention_hours != next->events.sqlite_retention_hours ||
+	    now->events.sqlite_max_mb != next->events.sqlite_max_mb)
+		fprintf(stderr, "rea: events takes effect at the next start, but for sample-success\n");
+	if (sources_differ(now, next))
+		fprintf(stderr, "rea: sources takes effect at the next start\n");
+	if (differ(now->tasks.file, next->tasks.file) || now->limits.task_bytes != next->limits.task_bytes ||
+	    now->limits.admin_connections != next->limits.admin_connections)
+		fprintf(stderr,
+		    "rea: tasks.file, limits.task-bytes and limits.admin-connections take effect at the next start\n");
 }
 
 static void reject(struct server *server, const struct rea_error_info *error)
@@ -405,10 +447,46 @@ static void reject(struct server *server, const struct rea_error_info *error)
 	push_config_event(server, "rejected, the running one stays:", error);
 }
 
-static void take_up(struct server *server, struct rea_config *config)
+/* of: what else to say of it; "" = nothing. */
+static void tell_loaded(struct server *server, const struct rea_config *config, const char *of)
+{
+	char detail[512];
+
+	snprintf(detail, sizeof(detail), "loaded version %s%s", rea_config_version(config), of);
+	push_config_event(server, detail, NULL);
+	fprintf(stderr, "rea: %s\n", detail);
+}
+
+static void on_contract_file(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
+{
+	struct server *server = user_data;
+
+	(void)text;
+	(void)length;
+	(void)error;
+	watch_look(server->watch, true);
+}
+
+/* The contract files of the running configuration: when one changes, all of it is read again. A file that cannot be watched is found at the
+ * next SIGHUP. */
+static void watch_contract_files(struct server *server)
+{
+	size_t count;
+	const struct rea_config_contract_file *files = rea_config_contract_files(server->config, &count);
+
+	for (size_t i = 0; i < server->contract_files_len; i++)
+		watch_stop(server->contract_files[i]);
+	free(server->contract_files);
+	server->contract_files = calloc(count > 0 ? count : 1, sizeof(struct watch *));
+	server->contract_files_len = server->contract_files != NULL ? count : 0;
+	for (size_t i = 0; i < server->contract_files_len; i++)
+		watch_start(&server->loop, files[i].path, files[i].version, on_contract_file, server,
+		    &server->contract_files[i]);
+}
+
+static void take_up(struct server *server, struct rea_config *config, const char *of)
 {
 	bool same = strcmp(rea_config_version(config), rea_config_version(server->config)) == 0;
-	char detail[96];
 
 	tell_restart_keys(server, config);
 	if (install(server, config) != 0) {
@@ -417,13 +495,48 @@ static void take_up(struct server *server, struct rea_config *config)
 	}
 	memset(&server->last_error, 0, sizeof(server->last_error));
 	configure_workers(server);
+	if (server->queue != NULL)
+		queue_configure(server->queue, config);
 	/* Asked for again by SIGHUP: names were resolved anew, and that is all. */
 	if (same)
 		return;
+	watch_contract_files(server);
 	server->reloads++;
-	snprintf(detail, sizeof(detail), "loaded version %s", rea_config_version(config));
-	push_config_event(server, detail, NULL);
-	fprintf(stderr, "rea: %s\n", detail);
+	tell_loaded(server, config, of);
+}
+
+/* What only those who deliver tasks can judge. */
+static int check_tasks(const char *path, const struct rea_config *config, struct rea_error_info *ret_info)
+{
+	int error;
+
+	memset(ret_info, 0, sizeof(*ret_info));
+	error = queue_check(config, ret_info);
+	if (error != 0 && ret_info->file[0] == '\0')
+		snprintf(ret_info->file, sizeof(ret_info->file), "%s", path);
+	return error;
+}
+
+/* The document of the file, under the policy that holds. */
+static void take_up_base(struct server *server, struct rea_config *base)
+{
+	struct rea_config *config;
+	struct rea_error_info why;
+
+	if (server->sources == NULL) {
+		take_up(server, base, "");
+		return;
+	}
+	if (rea_config_with_policy(base, server->policy_name, rea_buffer_data(&server->policy),
+		rea_buffer_length(&server->policy), NULL, &config, &why) != 0) {
+		reject(server, &why);
+		return;
+	}
+	rea_config_unref(server->base);
+	server->base = rea_config_ref(base);
+	take_up(server, config, "");
+	rea_config_unref(config);
+	sources_again(server->sources);
 }
 
 static void on_watch(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
@@ -438,21 +551,93 @@ static void on_watch(const char *text, size_t length, const struct rea_error_inf
 		reject(server, error);
 	} else if (rea_config_parse(server->path, text, length, NULL, &config, &why) != 0) {
 		reject(server, &why);
+	} else if (check_tasks(server->path, config, &why) != 0) {
+		reject(server, &why);
+		rea_config_unref(config);
 	} else {
-		take_up(server, config);
+		take_up_base(server, config);
 		rea_config_unref(config);
 	}
 }
 
-static void reopen_log(struct server *server)
-{
-	struct rea_error_info error;
+/* ---- sources ---- */
 
-	if (server->log != NULL && rea_event_log_reopen(server->log, &error) != 0)
-		print_error(&error);
+static bool on_document(const struct sources_document *document, void *user_data)
+{
+	struct server *server = user_data;
+	struct rea_buffer policy = {.alloc = NULL};
+	struct rea_config *config;
+	struct rea_error_info why;
+	char of[480];
+
+	if (rea_config_with_policy(server->base, document->name, document->text, document->length, NULL, &config, &why) != 0) {
+		reject(server, &why);
+		return false;
+	}
+	if (rea_buffer_append(&policy, document->text, document->length) != 0) {
+		fprintf(stderr, "rea: out of memory: the running configuration stays\n");
+		rea_config_unref(config);
+		return false;
+	}
+	rea_buffer_fini(&server->policy);
+	server->policy = policy;
+	snprintf(server->policy_name, sizeof(server->policy_name), "%s", document->name);
+	if (document->name[0] != '\0')
+		snprintf(of, sizeof(of), ": policy of %s from %s", document->name, document->from);
+	else
+		snprintf(of, sizeof(of), ": retries are off, %s", document->from);
+	if (server->config != NULL) {
+		take_up(server, config, of);
+		rea_config_unref(config);
+		return true;
+	}
+	rea_config_unref(server->next);
+	server->next = config;
+	tell_loaded(server, config, of);
+	return true;
+}
+
+static void on_source_notice(const char *text, void *user_data)
+{
+	struct server *server = user_data;
+
+	fprintf(stderr, "rea: %s\n", text);
+	push_config_event(server, text, NULL);
+}
+
+static void on_settled(void *user_data)
+{
+	struct server *server = user_data;
+
+	loop_stop(&server->loop);
+}
+
+/* Ask them, and wait until it is known what holds: nobody is served under a policy that is not. */
+static int ask_sources(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
+{
+	const struct sources_events events = {on_document, on_source_notice, on_settled, server};
+
+	if (rea_config_policy_line(config) > 0)
+		fprintf(stderr, "rea: rpc.feign.retry, line %u: has no effect, as sources.policy tells the policy\n",
+		    rea_config_policy_line(config));
+	server->base = rea_config_ref(config);
+	server->asked = rea_config_ref(config);
+	server->sources = sources_start(&server->loop, rea_config_settings(config), &events);
+	if (server->sources == NULL)
+		return no_memory(ret_info);
+	loop_run(&server->loop);
+	return server->next != NULL ? 0 : no_memory(ret_info);
 }
 
 /* ---- end ---- */
+
+static void on_queue_stopped(void *arg)
+{
+	struct server *server = arg;
+
+	server->queue_stopped = true;
+	end_if_done(server);
+}
 
 static void stop(struct server *server)
 {
@@ -464,6 +649,9 @@ static void stop(struct server *server)
 		_exit(1);
 	}
 	server->stopping = true;
+	follow_end(server->sinks.follow);
+	if (server->queue != NULL)
+		queue_stop(server->queue, rea_time_add(loop_now(&server->loop), drain_ns), on_queue_stopped, server);
 	for (uint32_t i = 0; i < server->threads_len; i++) {
 		struct worker_thread *thread = &server->threads[i];
 
@@ -476,10 +664,14 @@ static void stop(struct server *server)
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct server *server = handle->data;
+	struct rea_error_info error;
 
 	if (number == SIGHUP) {
-		reopen_log(server);
+		if (sinks_reopen(&server->sinks, &error) != 0)
+			print_error(&error);
 		watch_look(server->watch, true);
+		if (server->sources != NULL)
+			sources_look(server->sources);
 	} else {
 		stop(server);
 	}
@@ -505,17 +697,18 @@ static void write_metric(
 
 static void metrics(struct rea_prometheus *out, void *user_data)
 {
-	const struct server *server = user_data;
+	struct server *server = user_data;
 
 	proxy_metrics(server->proxy, out);
+	sinks_metrics(&server->sinks, out);
+	if (server->queue != NULL)
+		queue_metrics(server->queue, out);
 	write_metric(out, "rea_config_reloads_total", REA_METRIC_COUNTER, "Configurations taken up after the first.",
 	    (double)server->reloads);
 	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER,
 	    "Configurations refused; the running one stayed.", (double)server->rejects);
 	write_metric(out, "rea_config_loaded_timestamp_seconds", REA_METRIC_GAUGE,
 	    "When the running configuration was taken up.", (double)server->loaded_unix_ns / 1e9);
-	write_metric(out, "rea_event_log_dropped_total", REA_METRIC_COUNTER,
-	    "Events that could not be written to events.file.", (double)server->log_dropped);
 }
 
 static void show_config(struct admin_config *ret_config, void *user_data)
@@ -530,6 +723,35 @@ static void show_config(struct admin_config *ret_config, void *user_data)
 	    .rejects = server->rejects,
 	    .last_error = server->last_error.message[0] != '\0' ? &server->last_error : NULL,
 	};
+}
+
+static bool show_service(struct rea_slice name, struct admin_service *ret_service, void *user_data)
+{
+	const struct server *server = user_data;
+	struct proxy_service_view view;
+
+	if (!proxy_look(server->proxy, name, &view))
+		return false;
+	*ret_service = (struct admin_service){
+	    .budget = view.budget,
+	    .parked_calls = rea_retry_limit_in_use(view.parking),
+	    .parked_calls_max = rea_retry_limit_max(view.parking),
+	    .retries_in_flight = rea_retry_limit_in_use(view.limit),
+	    .concurrent_retries_max = rea_retry_limit_max(view.limit),
+	};
+	return true;
+}
+
+static bool show_instance(struct rea_slice service, size_t index, struct admin_instance *ret_instance, void *user_data)
+{
+	const struct server *server = user_data;
+	struct proxy_instance_view view;
+
+	if (!proxy_look_instance(server->proxy, service, index, &view))
+		return false;
+	*ret_instance = (struct admin_instance){.ejected = view.ejected, .ejections = view.ejections};
+	memcpy(ret_instance->address, view.address, sizeof(view.address));
+	return true;
 }
 
 /* ---- start ---- */
@@ -551,27 +773,12 @@ static void raise_file_limit(void)
 	}
 }
 
-static int no_memory(struct rea_error_info *ret_info)
-{
-	memset(ret_info, 0, sizeof(*ret_info));
-	snprintf(ret_info->message, sizeof(ret_info->message), "out of memory");
-	return REA_ERR_NOMEM;
-}
-
-static int open_sinks(struct server *server, struct rea_error_info *ret_info)
-{
-	const struct rea_config_settings *settings = rea_config_settings(server->config);
-
-	if (settings->events.ring > 0 && rea_event_ring_new(settings->events.ring, NULL, &server->ring) != 0)
-		return no_memory(ret_info);
-	return settings->events.file != NULL ? rea_event_log_open(settings->events.file, NULL, &server->log, ret_info) : 0;
-}
-
 static int make_proxy(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
 {
 	const struct rea_config_settings *settings = rea_config_settings(config);
 	const struct proxy_options options = {
 	    .threads = settings->threads,
+	    .loop = settings->tasks.file != NULL ? &server->loop : NULL,
 	    .events_queue_bytes = settings->events.queue_bytes,
 	    .notify = on_notify,
 	    .user_data = server,
@@ -593,20 +800,66 @@ static int make_proxy(struct server *server, struct rea_config *config, struct r
 		thread->ended.fn = on_worker_ended;
 		proxy_worker_start(thread->worker);
 	}
+	if (options.loop != NULL)
+		proxy_worker_start(proxy_worker(server->proxy, server->threads_len));
 	return 0;
+}
+
+/* Of tasks: decided here, on the loop of the sinks. */
+static void on_task_event(const struct rea_event *event, void *user_data)
+{
+	struct server *server = user_data;
+
+	sinks_keep(&server->sinks, event);
+	on_notify(server);
+}
+
+static int start_tasks(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
+{
+	const struct queue_options options = {.loop = &server->loop,
+	    .worker = proxy_worker(server->proxy, server->threads_len),
+	    .config = config,
+	    .event = on_task_event,
+	    .user_data = server};
+	int error = queue_new(&options, &server->queue, ret_info);
+
+	if (error != 0)
+		return error == REA_ERR_NOMEM ? no_memory(ret_info) : error;
+	server->task_api = api_new(server->queue);
+	return server->task_api != NULL ? 0 : no_memory(ret_info);
+}
+
+static int tell_tasks(struct rea_text biz_id, struct timeline *timeline, void *user_data)
+{
+	struct server *server = user_data;
+
+	return api_timeline(server->task_api, biz_id, timeline);
 }
 
 static int start_admin(struct server *server, struct rea_error_info *ret_info)
 {
-	const struct admin_sources sources = {
-	    .ring = server->ring,
+	const struct rea_config_settings *settings = rea_config_settings(server->config);
+	struct admin_sources sources = {
+	    .ring = server->sinks.ring,
+	    .history = server->sinks.history,
 	    .readiness = readiness,
 	    .metrics = metrics,
 	    .config = show_config,
+	    .service = show_service,
+	    .instance = show_instance,
 	    .user_data = server,
+	    .tasks = server->task_api != NULL ? tell_tasks : NULL,
+	    .tables = server->tables,
+	    .hosts = settings->admin_hosts,
+	    .hosts_len = settings->admin_hosts_len,
+	    .connections_max = settings->limits.admin_connections,
 	};
 
-	return admin_new(&server->loop, rea_config_settings(server->config)->admin, &sources, &server->admin, ret_info);
+	server->started = rea_config_ref(server->config);
+	server->tables[sources.tables_len++] = follow_routes(server->sinks.follow);
+	if (server->task_api != NULL)
+		server->tables[sources.tables_len++] = api_routes(server->task_api);
+	return admin_new(&server->loop, settings->admin, &sources, &server->admin, ret_info);
 }
 
 static void watch_signals(struct server *server)
@@ -652,10 +905,14 @@ static void announce(struct server *server)
 
 static int start(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
 {
-	int error = make_proxy(server, config, ret_info);
+	int error = sinks_open(&server->sinks, &server->loop, rea_config_settings(config), ret_info);
 
+	if (error == 0 && rea_config_settings(config)->sources.policy_len > 0)
+		error = ask_sources(server, config, ret_info);
 	if (error == 0)
-		error = open_sinks(server, ret_info);
+		error = make_proxy(server, server->next != NULL ? server->next : config, ret_info);
+	if (error == 0 && rea_config_settings(config)->tasks.file != NULL)
+		error = start_tasks(server, config, ret_info);
 	if (error == 0)
 		error = listen_workers(server, ret_info);
 	if (error == 0)
@@ -665,6 +922,7 @@ static int start(struct server *server, struct rea_config *config, struct rea_er
 	watch_signals(server);
 	if (watch_start(&server->loop, server->path, rea_config_version(config), on_watch, server, &server->watch) != 0)
 		return no_memory(ret_info);
+	watch_contract_files(server);
 	return start_threads(server, ret_info);
 }
 
@@ -672,17 +930,29 @@ static void finish(struct server *server)
 {
 	drain_events(&server->drain_events);
 	watch_stop(server->watch);
+	for (size_t i = 0; i < server->contract_files_len; i++)
+		watch_stop(server->contract_files[i]);
+	free(server->contract_files);
+	sources_stop(server->sources);
 	admin_close(server->admin, NULL, NULL);
+	queue_free(server->queue);
+	if (server->queue != NULL)
+		proxy_worker_stop(proxy_worker(server->proxy, server->threads_len));
 	for (size_t i = 0; i < server->signals_len; i++)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
 	loop_fini(&server->loop);
+	api_free(server->task_api);
 	proxy_free(server->proxy);
 	for (uint32_t i = 0; i < server->threads_len; i++)
 		free(server->threads[i].listeners);
 	free(server->threads);
-	rea_event_log_close(server->log);
-	rea_event_ring_free(server->ring);
+	sinks_close(&server->sinks);
 	rea_config_unref(server->config);
+	rea_config_unref(server->started);
+	rea_config_unref(server->base);
+	rea_config_unref(server->asked);
+	rea_config_unref(server->next);
+	rea_buffer_fini(&server->policy);
 	uv_mutex_destroy(&server->lock);
 }
 
@@ -742,6 +1012,11 @@ int cmd_serve(int argc, char **argv)
 		return usage(stderr);
 	if (rea_config_load(path, NULL, &config, &error) != 0) {
 		print_error(&error);
+		return 2;
+	}
+	if (check_tasks(path, config, &error) != 0) {
+		print_error(&error);
+		rea_config_unref(config);
 		return 2;
 	}
 	result = check ? 0 : serve(path, config);

@@ -1,12 +1,19 @@
-/* rea timeline: what happened to the calls of one business request, from a running rea or from its event log. */
+/*
+ * rea timeline: what happened to the calls and tasks of one business request, from a running rea, from its database of events, or from its event log.
+ */
 #include "cmd.h"
 
+#include "admin/task_line.h"
 #include "base/buffer.h"
 #include "event_read.h"
+
+#include <rea/config.h>
+#include <rea/event_sqlite.h>
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +23,14 @@
 #define REPLY_MAX ((size_t)64 * 1024 * 1024)
 #define CONNECT_TIMEOUT_S 2L
 #define TIMEOUT_S 20L
+#define NOTHING_ANSWERS (-1)
 
 struct options {
 	const char *biz_id;
 	const char *admin;
 	const char *file; /* NULL = ask the admin API */
+	const char *config;
+	const char *fallback; /* read when no rea answers; NULL = nothing */
 	bool json;
 };
 
@@ -39,10 +49,12 @@ struct items {
 
 static int usage(FILE *out)
 {
-	fprintf(out, "usage: rea timeline [--admin ADDRESS | --file FILE] [--json] BIZ_ID\n\n"
-		     "Prints what happened to the calls of one business request, attempt by attempt.\n\n"
+	fprintf(out, "usage: rea timeline [--admin ADDRESS | --config FILE | --file FILE] [--json] BIZ_ID\n\n"
+		     "Prints what happened to the calls and tasks of one business request, attempt by attempt.\n\n"
 		     "  -a, --admin ADDRESS  where a running rea has its admin listener (default: " ADMIN_DEFAULT ")\n"
-		     "  -f, --file FILE      read an event log of JSON lines instead\n"
+		     "  -c, --config FILE    take that address from a rea.yaml; if nothing answers there, read the\n"
+		     "                       events.sqlite or events.file that it names\n"
+		     "  -f, --file FILE      read a database of events, or an event log of JSON lines, instead\n"
 		     "  -j, --json           print the events as JSON\n"
 		     "  -h, --help           print this\n");
 	return out == stderr ? 2 : 0;
@@ -110,7 +122,7 @@ static void print_timeline(const struct items *items)
 }
 
 /* The same document as the admin API's. False: out of memory. */
-static bool print_json(const struct items *items, const char *biz_id)
+static bool print_json(const struct items *items, const char *biz_id, uint64_t left_out)
 {
 	size_t length = strlen(biz_id), size = length * 6 + 3;
 	char *quoted = malloc(size);
@@ -118,10 +130,10 @@ static bool print_json(const struct items *items, const char *biz_id)
 	if (quoted == NULL)
 		return false;
 	rea_json_string(biz_id, length, quoted, size);
-	printf("{\"biz_id\":%s,\"left_out\":0,\"events\":[", quoted);
+	printf("{\"biz_id\":%s,\"left_out\":%" PRIu64 ",\"events\":[", quoted, left_out);
 	for (size_t i = 0; i < items->length; i++)
 		printf("%s\n%s", i > 0 ? "," : "", items->list[i].line);
-	printf("]}\n");
+	printf("],\"tasks\":[]}\n");
 	free(quoted);
 	return true;
 }
@@ -187,7 +199,7 @@ static bool read_lines(FILE *file, const struct options *options, struct items *
 	return good;
 }
 
-static int show_items(struct items *items, const struct options *options)
+static int show_items(struct items *items, const struct options *options, uint64_t left_out)
 {
 	if (items->length == 0) {
 		fprintf(stderr, "rea: %s has no event of biz_id %s\n", options->file, options->biz_id);
@@ -196,7 +208,7 @@ static int show_items(struct items *items, const struct options *options)
 	qsort(items->list, items->length, sizeof(*items->list), by_start);
 	if (!options->json)
 		print_timeline(items);
-	else if (!print_json(items, options->biz_id))
+	else if (!print_json(items, options->biz_id, left_out))
 		return out_of_memory();
 	return finish();
 }
@@ -207,6 +219,73 @@ static int cannot_read(const char *path)
 	return 1;
 }
 
+/* ---- from a database ---- */
+
+static bool is_database(FILE *file)
+{
+	static const char magic[16] = "SQLite format 3";
+	char head[sizeof(magic)];
+	size_t length = fread(head, 1, sizeof(head), file);
+
+	rewind(file);
+	return length == sizeof(magic) && memcmp(head, magic, sizeof(magic)) == 0;
+}
+
+/* False: out of memory. */
+static bool take_row(struct items *items, const struct rea_event *event)
+{
+	char line[REA_EVENT_JSON_MAX];
+	char *copy;
+
+	rea_event_json(event, line, sizeof(line));
+	copy = strdup(line);
+	return copy != NULL && items_add(items, NULL, copy, event);
+}
+
+static void tell_left_out(uint64_t left_out)
+{
+	if (left_out > 0)
+		fprintf(stderr, "rea: %" PRIu64 " older events are left out\n", left_out);
+}
+
+static int show_page(const struct rea_event_page *page, const struct options *options)
+{
+	struct items items = {NULL, 0};
+	bool good = true;
+	int code;
+
+	if (page->damaged > 0)
+		fprintf(stderr, "rea: %s: %" PRIu64 " damaged events are skipped\n", options->file, page->damaged);
+	tell_left_out(page->left_out);
+	for (size_t i = 0; i < page->events_len && good; i++)
+		good = take_row(&items, &page->events[i]);
+	code = good ? show_items(&items, options, page->left_out) : out_of_memory();
+	items_free(&items);
+	return code;
+}
+
+static int show_database(const struct options *options)
+{
+	const struct rea_text biz_id = {options->biz_id, strlen(options->biz_id)};
+	struct rea_event_sqlite_reader *reader;
+	struct rea_event_page page;
+	struct rea_error_info info = {.message = ""};
+	int code;
+
+	if (rea_event_sqlite_reader_new(options->file, NULL, &reader) != 0)
+		return out_of_memory();
+	if (rea_event_sqlite_read(reader, biz_id, REA_NEVER, REA_EVENT_SQLITE_PAGE_MAX, &page, &info) == 0) {
+		code = show_page(&page, options);
+	} else {
+		fprintf(stderr, "rea: cannot read %s: %s\n", options->file, info.message);
+		code = 1;
+	}
+	rea_event_sqlite_reader_free(reader);
+	return code;
+}
+
+/* ---- from either ---- */
+
 static int show_file(const struct options *options)
 {
 	FILE *file = fopen(options->file, "r");
@@ -215,12 +294,16 @@ static int show_file(const struct options *options)
 
 	if (file == NULL)
 		return cannot_read(options->file);
+	if (is_database(file)) {
+		fclose(file);
+		return show_database(options);
+	}
 	if (!read_lines(file, options, &items))
 		code = out_of_memory();
 	else if (ferror(file))
 		code = cannot_read(options->file);
 	else
-		code = show_items(&items, options);
+		code = show_items(&items, options, 0);
 	fclose(file);
 	items_free(&items);
 	return code;
@@ -247,7 +330,7 @@ static char *timeline_url(CURL *curl, const struct options *options)
 	return url;
 }
 
-/* Returns the exit code; then the reply and its status. */
+/* Returns the exit code, or NOTHING_ANSWERS; then the reply and its status. */
 static int fetch(CURL *curl, const char *url, const struct options *options, struct rea_buffer *reply, long *ret_status)
 {
 	char error[CURL_ERROR_SIZE] = "";
@@ -266,6 +349,8 @@ static int fetch(CURL *curl, const char *url, const struct options *options, str
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_reply);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, reply);
 	code = curl_easy_perform(curl);
+	if (code == CURLE_COULDNT_CONNECT && options->fallback != NULL)
+		return NOTHING_ANSWERS;
 	if (code != CURLE_OK) {
 		fprintf(stderr, "rea: cannot ask the admin API at %s: %s\n", options->admin,
 		    error[0] != '\0' ? error : curl_easy_strerror(code));
@@ -287,14 +372,31 @@ static int tell_refusal(const struct options *options, const json_t *document, l
 	return 1;
 }
 
+static void print_tasks(const json_t *tasks)
+{
+	const json_t *task;
+	size_t i;
+
+	json_array_foreach(tasks, i, task)
+	{
+		char line[TASK_LINE_MAX];
+
+		task_line(task, line, sizeof(line));
+		puts(line);
+	}
+}
+
 static int show_document(const json_t *document)
 {
 	json_t *events = json_object_get(document, "events"), *json;
 	json_int_t left_out = json_integer_value(json_object_get(document, "left_out"));
+	const char *incomplete = json_string_value(json_object_get(document, "incomplete"));
 	struct items items = {NULL, 0};
 	int code = 0;
 	size_t i;
 
+	if (incomplete != NULL)
+		fprintf(stderr, "rea: incomplete: %s\n", incomplete);
 	json_array_foreach(events, i, json)
 	{
 		struct rea_event event;
@@ -306,10 +408,10 @@ static int show_document(const json_t *document)
 			break;
 		}
 	}
-	if (left_out > 0)
-		fprintf(stderr, "rea: %" JSON_INTEGER_FORMAT " older events are left out\n", left_out);
+	tell_left_out(left_out > 0 ? (uint64_t)left_out : 0);
 	if (code == 0) {
 		print_timeline(&items);
+		print_tasks(json_object_get(document, "tasks"));
 		code = finish();
 	}
 	items_free(&items);
@@ -360,14 +462,17 @@ static int show_admin(const struct options *options)
 static int parse_options(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = {{"admin", required_argument, NULL, 'a'},
-	    {"file", required_argument, NULL, 'f'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'},
-	    {NULL, 0, NULL, 0}};
+	    {"config", required_argument, NULL, 'c'}, {"file", required_argument, NULL, 'f'},
+	    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "a:f:jh", names, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "a:c:f:jh", names, NULL)) != -1)
 		switch (option) {
 		case 'a':
 			options->admin = optarg;
+			break;
+		case 'c':
+			options->config = optarg;
 			break;
 		case 'f':
 			options->file = optarg;
@@ -381,12 +486,41 @@ static int parse_options(int argc, char **argv, struct options *options)
 		default:
 			return usage(stderr);
 		}
-	if (optind != argc - 1 || argv[optind][0] == '\0' || (options->admin && options->file))
+	if (optind != argc - 1 || argv[optind][0] == '\0' ||
+	    (options->admin != NULL) + (options->file != NULL) + (options->config != NULL) > 1)
 		return usage(stderr);
 	options->biz_id = argv[optind];
 	if (options->admin == NULL)
 		options->admin = ADMIN_DEFAULT;
 	return 0;
+}
+
+/* What the configuration says of where events are. */
+static int show_configured(struct options *options)
+{
+	struct rea_config *config;
+	const struct rea_config_settings *settings;
+	struct rea_error_info error;
+	int code = rea_config_load(options->config, NULL, &config, &error);
+
+	if (code != 0) {
+		fprintf(stderr, "rea: %s:%u:%u: %s%s%s\n", error.file, error.line, error.column, error.key,
+		    error.key[0] != '\0' ? ": " : "", error.message);
+		return 2;
+	}
+	settings = rea_config_settings(config);
+	options->admin = settings->admin;
+	options->fallback = settings->events.sqlite;
+	if (options->fallback == NULL && settings->events.file != NULL && strcmp(settings->events.file, "-") != 0)
+		options->fallback = settings->events.file;
+	code = show_admin(options);
+	if (code == NOTHING_ANSWERS) {
+		fprintf(stderr, "rea: nothing answers at %s; this is what %s has\n", options->admin, options->fallback);
+		options->file = options->fallback;
+		code = show_file(options);
+	}
+	rea_config_unref(config);
+	return code;
 }
 
 int cmd_timeline(int argc, char **argv)
@@ -396,5 +530,7 @@ int cmd_timeline(int argc, char **argv)
 
 	if (code != 0)
 		return code > 0 ? code : 0;
+	if (options.config != NULL)
+		return show_configured(&options);
 	return options.file ? show_file(&options) : show_admin(&options);
 }

@@ -17,7 +17,7 @@ static const char *const sources[] = {REA_PERMISSION_SOURCE_MAP(WORD)};
 static const char *const verdicts[] = {
     [REA_VERDICT_SUCCESS] = "success", [REA_VERDICT_RETRY] = "retry", [REA_VERDICT_GIVE_UP] = "give_up"};
 static const char *const code_kinds[] = {
-    [REA_CODE_NONE] = "", [REA_CODE_HTTP] = "http", [REA_CODE_GRPC] = "grpc", [REA_CODE_ERRNO] = "errno"};
+    [REA_CODE_NONE] = "", [REA_CODE_HTTP] = "http", [REA_CODE_GRPC] = "grpc", [REA_CODE_ERRNO] = "errno", [REA_CODE_EXIT] = "exit"};
 
 static struct rea_text read_text(const json_t *json, const char *name)
 {
@@ -140,6 +140,7 @@ bool event_read(const json_t *json, struct rea_event *ret_event)
 	    .service = read_text(json, "service"),
 	    .method = read_text(json, "method"),
 	    .instance = read_text(json, "instance"),
+	    .evidence = read_text(json, "evidence"),
 	    .detail = read_text(json, "detail"),
 	};
 

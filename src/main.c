@@ -10,8 +10,16 @@ static const struct command {
 	const char *help;
 } commands[] = {
     {"serve", cmd_serve, "run the sidecar"},
+    {"call", cmd_call, "make one call and tell what happened"},
+    {"check", cmd_check, "find dangerous retry settings in files of Spring, rea, Istio, Envoy, nginx, HAProxy and gRPC"},
+    {"config", cmd_config, "read, replace and look back at the policy document of a configuration centre"},
+    {"contract", cmd_contract, "print what a callee's documents permit, and what changed"},
     {"explain", cmd_explain, "print what holds for a method, and where it was written"},
     {"timeline", cmd_timeline, "print what happened to the calls of one business request"},
+    {"run", cmd_run, "run a command until it succeeds, within a budget that all such commands share"},
+    {"tasks", cmd_tasks, "hand in, list, cancel and replay durable tasks of a running rea"},
+    {"torture", cmd_torture, "prove on your own disk that acknowledged tasks survive"},
+    {"lab", cmd_lab, "try retry policies in faults that were planned, side by side"},
     {"upstream", cmd_upstream, "start scripted servers to try rea against"},
     {"version", cmd_version, "print the version"},
 };

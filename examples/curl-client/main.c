@@ -4,7 +4,8 @@
  *   curl-client http://orders.test/orders/7 127.0.0.1:9001 127.0.0.1:9002
  *
  * The addresses are the instances of the service that the URL names; without any, the URL's own host is the only one.
- * The reply goes to standard output, a timeline to standard error. Ends with 0 when the call succeeded.
+ * The reply goes to standard output, a timeline to standard error. Ends with 0 when the call succeeded. Whom to trust says
+ * CURL_CA_BUNDLE, as for curl(1).
  *
  *   cc main.c $(pkg-config --cflags --libs rea-curl)
  */
@@ -62,11 +63,15 @@ static int fetch(struct rea_curl *curl, const char *url, const struct rea_instan
 	struct rea_curl_result result;
 	struct rea_timeline timeline;
 	CURL *easy = curl_easy_init();
+	char cause[CURL_ERROR_SIZE] = ""; /* of the latest attempt */
 	CURLcode code;
 
 	if (easy == NULL)
 		return EXIT_FAILURE;
 	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, cause);
+	if (getenv("CURL_CA_BUNDLE") != NULL)
+		curl_easy_setopt(easy, CURLOPT_CAINFO, getenv("CURL_CA_BUNDLE"));
 	set_policy(&policy, instances->count > 0);
 	rea_timeline_begin(&timeline, print, stderr);
 
@@ -80,9 +85,9 @@ static int fetch(struct rea_curl *curl, const char *url, const struct rea_instan
 	call.event = on_event;
 	call.event_data = &timeline;
 
-	code = rea_curl_perform(curl, easy, &call, &result);
+	code = rea_curl_perform(curl, easy, &call, &result, NULL);
 	if (code != CURLE_OK)
-		fprintf(stderr, "curl-client: %s\n", curl_easy_strerror(code));
+		fprintf(stderr, "curl-client: %s: %s\n", url, cause[0] != '\0' ? cause : curl_easy_strerror(code));
 	curl_easy_cleanup(easy);
 	return code == CURLE_OK && result.decision.verdict == REA_VERDICT_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -101,7 +106,7 @@ int main(int argc, char **argv)
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return EXIT_FAILURE;
-	if (rea_curl_new(NULL, &curl) == 0) {
+	if (rea_curl_new(NULL, &curl, NULL) == 0) {
 		status = fetch(curl, argv[1], &instances);
 		rea_curl_free(curl);
 	}

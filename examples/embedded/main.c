@@ -29,7 +29,7 @@ static bool read_sensor(int *ret_celsius)
 }
 
 /* ---- memory: an arena that is filled once ---- */
-static _Alignas(max_align_t) unsigned char arena[896];
+static _Alignas(max_align_t) unsigned char arena[1856];
 static size_t arena_used;
 
 static void *arena_realloc(void *ptr, size_t size, void *user_data)
@@ -74,8 +74,8 @@ static bool start(void)
 	options.grant = (struct rea_grant){REA_PERMISSION_SAFE, REA_PERMISSION_SOURCE_CALLER};
 	options.single_target = true;
 	rea_random_init(&jitter, 1);
-	return rea_budget_new(&policy.budget, 1, &alloc, &options.budget) == 0 &&
-	       rea_breaker_new(&policy.breaker, &alloc, &options.breaker) == 0;
+	return rea_budget_new(&policy.budget, 1, &alloc, &options.budget, NULL) == 0 &&
+	       rea_breaker_new(&policy.breaker, &alloc, &options.breaker, NULL) == 0;
 }
 
 /* One reading; returns how many attempts it took, or 0 when it was given up. */

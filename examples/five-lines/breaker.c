@@ -32,7 +32,7 @@ int main(void)
 
 	rea_policy_defaults(&policy);
 	policy.breaker.window_size = policy.breaker.minimum_calls = 20;
-	if (rea_breaker_new(&policy.breaker, NULL, &breaker) != 0)
+	if (rea_breaker_new(&policy.breaker, NULL, &breaker, NULL) != 0)
 		return 1;
 	for (int i = 0; i < 100; i++) {
 		/* The five lines. */

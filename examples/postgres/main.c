@@ -109,6 +109,8 @@ static void set_options(struct rea_guard_options *options, struct transfer *tran
 	options->policy.max_retry_next_instance = 0;
 	options->policy.never_sent = REA_NEVER_SENT_ALLOW;
 	options->policy.min_backoff_ns = 20 * REA_NS_PER_MS;
+	/* A conflict is no sign of a database in trouble, so its evidence is not what retries wait for. */
+	options->policy.budget.rule = REA_BUDGET_RATIO;
 	options->policy.attempt_timeout_ns = 5 * REA_NS_PER_S;
 	options->policy.deadline_ns = 20 * REA_NS_PER_S;
 	options->event = on_event;

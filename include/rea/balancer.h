@@ -22,6 +22,22 @@ struct rea_instance_id {
 };
 REA_API bool rea_instance_id_equal(const struct rea_instance_id *a, const struct rea_instance_id *b);
 
+/* How an instance has done of late, and whether it is ejected: left out while there are others. To be shown; only the functions here change it. */
+struct rea_ejection {
+	uint32_t attempts; /* that ended in the last 2.5 s or less */
+	uint32_t failures;
+	uint32_t attempts_before; /* in the 2.5 s before */
+	uint32_t failures_before;
+	uint64_t half_ns;   /* when the 2.5 s under way began */
+	uint32_t streak;    /* failures since the last answer */
+	uint32_t proofs;    /* probes that were answered, of the three that readmit it */
+	uint32_t doublings; /* of its first pause */
+	uint32_t pause_ns;  /* the first one: 2 s, give or take a fifth */
+	uint64_t until_ns;  /* when a probe is due, if none is under way; 0 = it is not ejected */
+	uint64_t since_ns;  /* the last ejection or readmission */
+	uint64_t probe_ns;  /* when the probe under way was sent; 0 = there is none */
+};
+
 /* What one thread has seen of an instance. Lives as long as the thread knows the address, across lists. Zero-initialise. */
 struct rea_load {
 	uint32_t in_flight;
@@ -29,10 +45,13 @@ struct rea_load {
 	double latency_ns;   /* moving average; 0 = none yet */
 	double failure_rate; /* moving average, 0..1 */
 	uint64_t updated_ns;
+	struct rea_ejection ejection;
 };
-/* An attempt goes out; its end. Both only on the loads' thread. */
+/* An attempt goes out; its end, to be told before rea_call_report. Both only on the loads' thread. */
 REA_API void rea_load_begin(struct rea_load *load);
 REA_API void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64_t now_ns);
+/* It is left out while there are others. */
+REA_API bool rea_load_ejected(const struct rea_load *load);
 
 struct rea_instance {
 	struct rea_instance_id id;
@@ -52,9 +71,11 @@ struct rea_instances {
 	size_t count;
 	enum rea_balance balance;
 	bool equal_weights; /* every weight is the same: a first choice then looks at two instances only; false is always right */
+	bool never_eject; /* none is ejected, and one that another list has ejected counts like the others */
 };
 
-/* Choose among the instances whose id is not in excluded. Returns an index, or SIZE_MAX when none is left. Allocates nothing. */
+/* Choose among the instances whose id is not in excluded; an ejected one is chosen when no other is left, or to probe it. Ejections are decided by
+ * rea_call_report. Returns an index, or SIZE_MAX when none is left. Allocates nothing. */
 REA_API size_t rea_balancer_choose(const struct rea_instances *instances, const struct rea_instance_id *excluded,
     size_t excluded_len, struct rea_random *random, uint64_t now_ns);
 

@@ -47,10 +47,10 @@ enum rea_breaker_result {
 };
 
 /* policy: copied; its `enabled` is the caller's business. alloc may be NULL. Returns 0, REA_ERR_NOMEM, or
- * REA_ERR_INVALID for a number out of its bounds. */
-REA_API int rea_breaker_new(
-    const struct rea_breaker_policy *policy, const struct rea_alloc *alloc, struct rea_breaker **ret_breaker);
-REA_API void rea_breaker_free(struct rea_breaker *breaker);
+ * REA_ERR_INVALID with key and message in ret_info (may be NULL). */
+REA_API int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc,
+    struct rea_breaker **ret_breaker, struct rea_error_info *ret_info);
+REA_API void rea_breaker_free(struct rea_breaker *breaker); /* NULL is fine */
 
 /* Ask before a call. True: go, with the permit filled. False: open. */
 REA_API bool rea_breaker_acquire(struct rea_breaker *breaker, uint64_t now_ns, struct rea_breaker_permit *ret_permit);
@@ -73,6 +73,7 @@ REA_API double rea_breaker_slow_call_rate(const struct rea_breaker *breaker, uin
 REA_API void rea_breaker_on_change(struct rea_breaker *breaker,
     void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data),
     void *user_data);
+/* "closed", …; "unknown" when out of range. Static. */
 REA_API const char *rea_breaker_state_name(enum rea_breaker_state state);
 
 #ifdef __cplusplus

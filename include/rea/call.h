@@ -44,7 +44,8 @@ enum rea_verdict { REA_VERDICT_SUCCESS, REA_VERDICT_RETRY, REA_VERDICT_GIVE_UP }
 	X(BREAKER_OPEN, "breaker_open")               \
 	X(BUDGET_EXHAUSTED, "budget_exhausted")       \
 	X(OVERLOADED, "overloaded")                   \
-	X(PARKED, "parked")
+	X(PARKED, "parked")                           \
+	X(CRASH_LOOP, "crash_loop")
 
 enum rea_reason {
 #define X(name, text) REA_REASON_##name,
@@ -56,14 +57,14 @@ enum rea_reason {
 /* What to do now. */
 enum rea_step {
 	REA_STEP_ATTEMPT, /* send the request to `instance`, end it by `attempt_deadline_ns`, then rea_call_report */
-	REA_STEP_WAIT,    /* rea_call_attempt again at `wait_until_ns` */
-	REA_STEP_DONE     /* the call is over: verdict and reason are final */
+	REA_STEP_WAIT, /* rea_call_attempt again at `wait_until_ns`; reason PARKED: the budget may let it through later, it is asked again then */
+	REA_STEP_DONE  /* the call is over: verdict and reason are final */
 };
 
 struct rea_decision {
 	enum rea_step step;
 	enum rea_verdict verdict; /* of the attempt just reported; RETRY for WAIT and ATTEMPT */
-	enum rea_reason reason;   /* NONE for success and retry */
+	enum rea_reason reason;   /* NONE for success and retry, PARKED for a wait that no attempt is sure to follow */
 	bool stop; /* the call is given up in a way that a layer above must not retry: tell it `rea-retry: stop` */
 	bool would_retry; /* observe mode: enforce would have retried, after wait_ns */
 	bool retryable;   /* rules 3 to 6 found nothing against repeating this outcome */
@@ -74,6 +75,7 @@ struct rea_decision {
 	uint64_t wait_until_ns;       /* WAIT */
 	uint64_t attempt_deadline_ns; /* ATTEMPT: absolute */
 	struct rea_grant grant;       /* the permission that held, with its source */
+	struct rea_evidence evidence; /* with budget_exhausted and parked: what spoke against a retry */
 };
 
 /* A breaker of another kind: one that threads share (rea/shared.h), or the program's own. The functions do what rea_breaker_acquire, _permits and
@@ -100,25 +102,40 @@ struct rea_call_options {
 	struct rea_breaker *breaker;   /* borrowed; NULL = off */
 	const struct rea_gate *gate;   /* borrowed; a breaker of another kind, in place of `breaker`; NULL = none */
 	struct rea_retry_limit *limit; /* borrowed; NULL = none */
+	struct rea_retry_limit *parking; /* borrowed; how many calls may be parked at once; NULL = none is parked, but given up */
 	bool single_target; /* there is one target and no choice: instances are not looked at (NULL), every attempt is a move */
 };
 #define REA_CALL_OPTIONS_VERSION 1
 REA_API void rea_call_options_init(struct rea_call_options *options);
 
+/* A call that is parked: it waits for the budget, which is asked again every 50 to 100 ms (less often once it has waited for seconds). {0} = it is
+ * not. Every member is private. */
+struct rea_call_park {
+	uint64_t since_ns;
+	uint64_t asked_ns; /* not before this time, says the server */
+	enum rea_budget_result failure;
+	bool pushback; /* of the last attempt */
+	bool spread;   /* it has let others go first since life returned */
+	bool held;     /* it has its place in `parking` */
+};
+
 /* Embed it; every member is private. */
 struct rea_call {
 	struct rea_call_options options;
 	uint32_t state;
-	uint32_t attempts; /* started */
-	uint32_t attempts_max;
+	uint32_t attempts;             /* started */
 	uint32_t same_left;            /* retries left on the current instance */
 	uint32_t next_left;            /* moves left to another one */
+	uint32_t attempts_max;         /* not beside attempts: a load of both would wait for the store of one */
 	uint32_t permitted;            /* bit per rea_permission: which ones let the last outcome be repeated */
 	enum rea_outcome last_outcome; /* set while WAITING */
 	bool limit_held;               /* a slot of the limit, for the retry under way */
-	uint64_t now_ns;               /* latest seen */
-	uint64_t deadline_ns;          /* REA_NEVER while open */
+	uint32_t refused;     /* bit per entry of tried, or the lowest of a single target: it could not be reached */
+	uint64_t now_ns;      /* latest seen */
+	uint64_t begin_ns;    /* when its time began to run */
+	uint64_t deadline_ns; /* REA_NEVER while open */
 	uint64_t wait_until_ns;
+	struct rea_call_park park;     /* only while WAITING */
 	struct rea_grant grant;        /* with the current instance's */
 	struct rea_budget_lease lease; /* of the coming retry, or of the one under way */
 	struct rea_breaker_permit permit;
@@ -133,6 +150,8 @@ struct rea_call_past {
 	bool flying; /* the last one never ended (its process did): what continues the call reports it before anything else */
 	uint64_t wait_until_ns;
 	struct rea_budget_lease lease; /* of the coming retry; {0} = none: there is no budget, or it was another process's */
+	struct rea_call_park park;           /* held: instead of a retry that was granted; {0} = it is not parked */
+	uint32_t refused;                    /* private; 0 = not known */
 	const struct rea_instance_id *tried; /* instances of the last attempts, in order; NULL with 0 when they are not known */
 	size_t tried_len;                    /* <= REA_ATTEMPTS_MAX and <= attempts */
 };
@@ -142,7 +161,7 @@ REA_API void rea_call_begin(struct rea_call *call, const struct rea_call_options
 /* The request is complete: the policy's deadline runs from now. Only with deadline_open; later calls change nothing. */
 REA_API void rea_call_start_deadline(struct rea_call *call, uint64_t now_ns);
 /* Choose the instance of the next attempt. ATTEMPT, or DONE when there is none to make (deadline, no instance, breaker, limit); for attempts after
- * the first also WAIT when called before the wait is over. */
+ * the first also WAIT when called before the wait is over, and for a parked call: it stays parked, or goes on after its backoff. */
 REA_API void rea_call_attempt(struct rea_call *call, const struct rea_instances *instances, struct rea_random *random,
     uint64_t now_ns, struct rea_decision *ret_decision);
 /* The attempt under way has ended. WAIT or DONE. report: borrowed until return. instances: the list as it is now. */
@@ -153,7 +172,7 @@ REA_API void rea_call_cancel(struct rea_call *call, uint64_t now_ns, struct rea_
 /* End the call before an attempt because of what the caller itself has in front of it: DONE with that reason. */
 REA_API void rea_call_refuse(
     struct rea_call *call, enum rea_reason reason, uint64_t now_ns, struct rea_decision *ret_decision);
-/* What has to be kept of a call that WAITs; the lease goes over to ret_past and the object is dead. tried: borrowed while the object lives. */
+/* What has to be kept of a call that WAITs; lease and place in the parking go over to ret_past and the object is dead. tried: borrowed while the object lives. */
 REA_API void rea_call_pause(struct rea_call *call, struct rea_call_past *ret_past);
 /* Instead of rea_call_begin: go on where a call stood. options: copied; deadline_ns is that of the whole call (rea_call_deadline). past: borrowed until
  * return. Then rea_call_attempt, or rea_call_report if it was flying. */
@@ -167,18 +186,6 @@ REA_API bool rea_call_done(const struct rea_call *call);
 REA_API const char *rea_verdict_name(enum rea_verdict verdict); /* "success", "retry", "give_up" */
 REA_API const char *rea_reason_name(enum rea_reason reason);    /* "" for NONE */
 
-/*
- * The decision trace: one line per decision, the same for one scripted input whatever face of rea ran it. Times are relative to base_ns, cut to
- * microseconds; "-" stands for what a decision does not have.
- *   t=0.000ms attempt=1/2 instance=127.0.0.1:9001 outcome=- code=- verdict=- reason=- wait=-                          an attempt begins
- *   t=12.345ms attempt=1/2 instance=127.0.0.1:9001 outcome=unavailable code=503 verdict=retry reason=- wait=104.000ms  it ended, retry in 104 ms
- * A gRPC code reads grpc:14, an errno errno:111; observe mode's verdict is would_retry.
- * Writes at most size bytes with the terminator; returns the length it would have had without it. report may be NULL (attempt decisions),
- * instance may be NULL (printed as -).
- */
-#define REA_TRACE_LINE_MAX 256
-REA_API size_t rea_trace_line(const struct rea_decision *decision, const struct rea_report *report,
-    const struct rea_instance_id *instance, uint64_t base_ns, uint64_t now_ns, char *ret_line, size_t size);
 /* "127.0.0.1:9001" or "[::1]:9001"; size >= 56 always fits. Returns the length. */
 REA_API size_t rea_instance_id_format(const struct rea_instance_id *id, char *ret_text, size_t size);
 /* The reverse; "127.0.0.1:80", "[::1]:80". Returns false for names and anything else. */

@@ -32,6 +32,7 @@ struct rea_config_service {
 	const struct rea_config_instance *instances;
 	size_t instances_len;
 	enum rea_balance balance;
+	bool ejection; /* instances that do worse than the others are left out for a while; default true */
 	const struct rea_policy *policy;                    /* of methods without own settings */
 	const struct rea_contract *contract;                /* NULL = none declared */
 	const struct rea_policy *const *operation_policies; /* one per operation of the contract, by index */
@@ -44,28 +45,97 @@ struct rea_config_listen {
 	uint32_t line;
 };
 
+/* Addresses that begin with the same bits. */
+struct rea_config_range {
+	const char *text;    /* "10.0.0.0/8", "fd00::/8" or "::1" */
+	uint8_t address[16]; /* IPv4 as ::ffff:a.b.c.d */
+	uint32_t bits;       /* of the 16 bytes: 104 of 10.0.0.0/8 */
+};
+
 enum rea_config_tunnel { REA_TUNNEL_REFUSE, REA_TUNNEL_ALLOW };
+
+/* URLs that a task may go to: all that the pattern matches. */
+struct rea_config_url {
+	const char *pattern;            /* scheme://host[:port][/path], stars as rea.yaml(5) says */
+	enum rea_permission permission; /* SAFE, IDEMPOTENT or IDEMPOTENT_WITH_KEY; NONE = not declared, so one attempt */
+	const struct rea_config_range *allow_private; /* where it may go though the address is not public: this machine, networks of one's own */
+	size_t allow_private_len; /* default 0 = nowhere; `true` is one range without bits: everywhere */
+	const char *ca_file; /* PEM: who vouches for these targets, in place of the system's authorities; NULL = those */
+	const char *const *secrets; /* Standard Webhooks: each signs; "whsec_…" */
+	size_t secrets_len;
+	uint32_t concurrency; /* attempts under way at once, of each origin; 0 = tasks.target_concurrency */
+	double rate_per_s;    /* attempts a second, of each origin; 0 = no limit */
+	uint32_t line;
+};
+
+/* What a service takes of tasks. */
+struct rea_config_target {
+	const char *service;
+	uint32_t concurrency; /* as above */
+	double rate_per_s;
+	uint32_t line;
+};
+
+enum rea_config_source_kind { REA_SOURCE_FILE, REA_SOURCE_NACOS, REA_SOURCE_ETCD };
+
+/* Which interface of a Nacos server is used. */
+enum rea_config_nacos_mode {
+	REA_NACOS_AUTO, /* what the server turns out to have */
+	REA_NACOS_V1,   /* long polling: servers 1.x to 3.1 */
+	REA_NACOS_V3    /* polling every poll_ms: servers since 3.0 */
+};
+
+/* A place where a policy document is kept. Texts that mean nothing for its kind are "" or NULL. */
+struct rea_config_source {
+	enum rea_config_source_kind kind;
+	const char *name;           /* path of the file, data id, or key */
+	const char *const *servers; /* URLs without a path; NULL of a file */
+	size_t servers_len;         /* 1..16 */
+	const char *group;          /* Nacos; default "DEFAULT_GROUP" */
+	const char *namespace_id;   /* Nacos; "" = public, the default */
+	const char *context_path;   /* Nacos; default "/nacos", "" for / */
+	enum rea_config_nacos_mode mode;
+	uint32_t poll_ms;          /* Nacos without long polling; 1000..3600000, default 5000 */
+	const char *username;      /* NULL = nobody logs in */
+	const char *password;      /* as written: it may be "file:PATH" */
+	const char *ca_file;       /* PEM, in place of the system's authorities; NULL = those */
+	const char *failover_file; /* holds in place of what the servers say, as long as it is there; NULL = none */
+	uint32_t line;
+};
 
 /* Everything outside the services. Defaults stand in rea_config_settings_defaults alone. */
 struct rea_config_settings {
 	const struct rea_config_listen *listen; /* default one: 127.0.0.1:7070 */
 	size_t listen_len;
-	const char *admin;         /* default "127.0.0.1:7071" */
+	const char *admin;              /* default "127.0.0.1:7071" */
+	const char *const *admin_hosts; /* names in Host that mean the admin API, besides addresses and localhost; default none */
+	size_t admin_hosts_len;
 	uint32_t threads;          /* 1..64, default 1 */
 	const char *biz_id_header; /* default "x-biz-id" */
+	/* Whose retry marks and deadlines count; default loopback, private and link-local addresses. */
+	const struct rea_config_range *trusted_edge;
+	size_t trusted_edge_len;
 	struct {
 		const char *file;      /* JSON lines; "-" = standard output; NULL (`off`) = none; default NULL */
 		uint32_t ring;         /* events kept in memory, 0..1000000, default 4096 */
 		double sample_success; /* share of first-try successes that are recorded, 0..1, default 0 */
 		uint32_t queue_bytes;  /* per thread, a power of two 4096..64 MiB, default 256 KiB */
+		const char *sqlite;    /* a database of events; NULL (`off`) = none; default NULL */
+		uint32_t sqlite_retention_hours; /* older events leave it, 1..87600, default 168 */
+		uint32_t sqlite_max_mb; /* its size in MiB; beyond it the oldest leave, 8..1048576, default 1024 */
 	} events;
 	struct {
 		uint32_t concurrent_retries;   /* 1..1000000, default 256 */
+		uint32_t parked_calls;         /* 1..1000000, default 1000 */
 		uint32_t header_bytes;         /* of one message head, 1024..1 MiB, default 32 KiB */
 		uint32_t headers;              /* fields of one message, 8..1000, default 100 */
 		uint32_t connections;          /* open client connections per thread, default 10000 */
 		uint32_t upstream_connections; /* per instance and thread, in all, default 1024 */
 		uint32_t upstream_idle;        /* kept per instance and thread, default 64 */
+		uint32_t admin_connections;    /* open connections to the admin API, 8..100000, default 512 */
+		uint32_t task_queue;           /* tasks that are not over, 1..100000000, default 1000000 */
+		uint32_t task_bytes;           /* of a request that hands tasks in, 1024..64 MiB, default 1 MiB */
+		uint32_t task_attempts;        /* attempts that a task's policy may have, 1..100, default 10 */
 	} limits;
 	struct {
 		uint32_t request_head_ms;  /* from the first byte to the whole head, default 10000 */
@@ -74,10 +144,33 @@ struct rea_config_settings {
 		uint32_t upstream_idle_ms; /* idle pooled connection, default 30000 */
 		uint32_t drain_ms;         /* graceful shutdown, default 10000 */
 	} timeouts;
+	struct {
+		const char *snapshot_dir; /* where the last good document of each server is kept; NULL (`off`) = nowhere; default NULL */
+		const struct rea_config_source *policy; /* the first that has a document gives it; none = `rpc` of this document holds */
+		size_t policy_len;                      /* 0..8 */
+	} sources;
 	enum rea_config_tunnel upgrade; /* default REFUSE */
 	enum rea_config_tunnel connect; /* default REFUSE */
+	struct {
+		const char *file;            /* the store; NULL (`off`) = no tasks; default NULL */
+		uint32_t concurrency;        /* attempts under way at once, 1..10000, default 64 */
+		uint32_t target_concurrency; /* the same at one target, 1..10000, default 16 */
+		uint32_t retention_hours; /* how long a task is kept that is over, with its key, 1..87600, default 168 */
+		uint32_t reply_bytes;     /* of a reply's body that is read, 0..1 MiB, default 16 KiB */
+		/* What tasks.policy sets, over rea_policy_task_defaults and under what a task sets itself. */
+		struct rea_policy_layer policy;
+		const struct rea_config_url *urls; /* in the order of the document: the first that matches holds */
+		size_t urls_len;
+		const struct rea_config_target *targets;
+		size_t targets_len;
+		bool retries_off; /* `enabled: false` stands at the global level of rpc.feign.retry: the master switch is for tasks too */
+	} tasks;
 };
 REA_API void rea_config_settings_defaults(struct rea_config_settings *settings);
+/* Does the address ("10.0.0.7", "::1", without a port) belong to the trusted edge? */
+REA_API bool rea_config_trusts(const struct rea_config_settings *settings, const char *address, size_t length);
+/* Does the range have this address? IPv4 as ::ffff:a.b.c.d. */
+REA_API bool rea_config_range_has(const struct rea_config_range *range, const uint8_t address[16]);
 
 /* Parse a document. name: for messages, may be NULL; text: borrowed until return. libyaml allocates with malloc of
  * its own while it parses; whatever lives longer comes from alloc. On error returns REA_ERR_SYNTAX, INVALID, LIMIT
@@ -87,8 +180,18 @@ REA_API int rea_config_parse(const char *name, const char *text, size_t length, 
 /* Read a file (at most 16 MiB) and parse it. REA_ERR_IO too. */
 REA_API int rea_config_load(
     const char *path, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info);
+/* The same configuration under another policy: `rpc` of this document, which has no other key, in place of what base has. An empty document has no
+ * policy, so nothing is retried. base: the result holds a reference of it; it may itself be such a result, of which the policy is then replaced. The
+ * rest is as for rea_config_parse. */
+REA_API int rea_config_with_policy(struct rea_config *base, const char *name, const char *text, size_t length,
+    const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info);
+/* The same from a file (at most 16 MiB). REA_ERR_IO too. */
+REA_API int rea_config_load_policy(struct rea_config *base, const char *path, const struct rea_alloc *alloc,
+    struct rea_config **ret_config, struct rea_error_info *ret_info);
+/* The line of `rpc.feign.retry` in the document that the policy comes from; 0 = it has none. */
+REA_API uint32_t rea_config_policy_line(const struct rea_config *config);
 REA_API struct rea_config *rea_config_ref(struct rea_config *config);
-REA_API void rea_config_unref(struct rea_config *config); /* NULL is a no-op */
+REA_API void rea_config_unref(struct rea_config *config); /* NULL is fine */
 
 REA_API const struct rea_config_settings *rea_config_settings(const struct rea_config *config);
 REA_API size_t rea_config_services_count(const struct rea_config *config);
@@ -103,7 +206,14 @@ REA_API const struct rea_config_service *rea_config_find_host(
  * level. */
 REA_API int rea_config_policy(
     const struct rea_config *config, const char *service, const char *method_key, struct rea_policy *ret_policy);
-/* Identifies the document's bytes, for events: 16 hex digits of a hash. */
+/* A contract document that was read with the configuration. */
+struct rea_config_contract_file {
+	const char *path;
+	char version[17]; /* 16 hex digits of a hash of its bytes */
+};
+/* Those of all services, in the order they were read; NULL with a count of 0. */
+REA_API const struct rea_config_contract_file *rea_config_contract_files(const struct rea_config *config, size_t *ret_count);
+/* Identifies the bytes of the document, of its contract files and of the policy document in place of its own, for events: 16 hex digits of a hash. */
 REA_API const char *rea_config_version(const struct rea_config *config);
 
 /* `rea explain`: every effective value with the layer and line it came from, waits, attempts and retries,

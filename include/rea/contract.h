@@ -42,6 +42,11 @@ REA_API void rea_contract_free(struct rea_contract *contract);
  * REA_ERR_LIMIT beyond the limits above, REA_ERR_NOMEM. A refused operation changes nothing. */
 REA_API int rea_contract_add(
     struct rea_contract *contract, const struct rea_operation *operation, struct rea_error_info *ret_info);
+/* What another document says of the same contract: an operation that is there already, with the same key, method and shape, gets the more
+ * restrictive permission of both, and a key is generated if either says so and the permission still asks for one; a new one is added. Returns
+ * as rea_contract_add; REA_ERR_INVALID also when key and shape belong to two different operations. */
+REA_API int rea_contract_combine(
+    struct rea_contract *contract, const struct rea_operation *operation, struct rea_error_info *ret_info);
 /* No more operations come. Must be called before the first match. Returns 0. */
 REA_API int rea_contract_finish(struct rea_contract *contract);
 

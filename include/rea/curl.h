@@ -55,8 +55,9 @@ struct rea_curl_options {
 #define REA_CURL_OPTIONS_VERSION 1
 REA_API void rea_curl_options_init(struct rea_curl_options *options);
 
-/* options: copied; NULL = as initialised. Returns 0, REA_ERR_NOMEM, or REA_ERR_IO when the system gives no seed. */
-REA_API int rea_curl_new(const struct rea_curl_options *options, struct rea_curl **ret_curl);
+/* options: copied; NULL = as initialised. Returns 0, REA_ERR_NOMEM, or REA_ERR_IO with ret_info (may be NULL) when the
+ * system gives no seed. */
+REA_API int rea_curl_new(const struct rea_curl_options *options, struct rea_curl **ret_curl, struct rea_error_info *ret_info);
 /* Calls under way end without a word: their handles are taken out and set back, their `done` is not called. */
 REA_API void rea_curl_free(struct rea_curl *curl);
 
@@ -141,10 +142,11 @@ struct rea_curl_result {
 
 /* Make the call in this thread: attempts, and waits in between. Returns as curl_easy_perform (see rea_curl_result), or
  * CURLE_OUT_OF_MEMORY or CURLE_BAD_FUNCTION_ARGUMENT for what rea_curl_start calls REA_ERR_NOMEM and REA_ERR_INVALID:
- * then nothing was touched. CURLINFO_... and curl_easy_header tell of the last attempt. ret_result may be NULL; written
- * if the call was begun. Only with a multi of its own. */
-REA_API CURLcode rea_curl_perform(
-    struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, struct rea_curl_result *ret_result);
+ * then nothing was touched, and of the latter ret_info (may be NULL) has key and message. CURLINFO_... and
+ * curl_easy_header tell of the last attempt. ret_result may be NULL; written if the call was begun. Only with a multi of
+ * its own. */
+REA_API CURLcode rea_curl_perform(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call,
+    struct rea_curl_result *ret_result, struct rea_error_info *ret_info);
 
 /* ---- in the program's own loop ---- */
 
@@ -158,11 +160,13 @@ REA_API CURLcode rea_curl_perform(
  */
 
 /* Begin a call with a handle that is in no multi; its first attempt begins at the next rea_curl_run. The handle belongs
- * to the call until `done`, which may free it or begin its next call. Returns 0, REA_ERR_NOMEM, or REA_ERR_INVALID: no
- * policy or one that is out of its bounds, a key that is no key, `header` without `write`, instances with a URL that
- * cannot be read, or a handle whose call is under way. Only with a given multi. */
+ * to the call until `done`, which may free it or begin its next call. Returns 0, REA_ERR_NOMEM, or REA_ERR_INVALID with
+ * key and message in ret_info (may be NULL): no policy or one that is out of its bounds, a key that is no key, `header`
+ * without `write`, instances with a URL that cannot be read, or a handle whose call is under way. Only with a given
+ * multi. */
 REA_API int rea_curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, uint64_t now_ns,
-    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data);
+    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data,
+    struct rea_error_info *ret_info);
 /* A transfer has ended. False: the handle is none of ours, nothing was done. message: read at once, and not valid
  * afterwards. */
 REA_API bool rea_curl_message(struct rea_curl *curl, const CURLMsg *message, uint64_t now_ns);
@@ -181,6 +185,23 @@ REA_API int rea_curl_cancel(struct rea_curl *curl, CURL *easy);
  * asks (Retry-After, rea-retry). Whether anything was sent is read from CURLINFO_REQUEST_SIZE, which also counts what a
  * proxy was asked. policy: for `classify`; NULL = none. latency_ns is CURLINFO_TOTAL_TIME_T. */
 REA_API void rea_curl_report(CURL *easy, CURLcode code, const struct rea_policy *policy, struct rea_report *ret_report);
+
+/* One attempt is one request for such programs, too: zero-initialise one of these before each transfer, and ask from the
+ * handle's CURLOPT_PREREQFUNCTION. Members are private. */
+struct rea_curl_once {
+	uint32_t requests; /* begun: more than one after redirects and rounds of authentication */
+	uint32_t resend;
+	int64_t connects_seen;             /* at the last of them, as CURLINFO counts */
+	int64_t header_seen, request_seen; /* bytes */
+	bool fresh;                        /* the last one has a new connection */
+};
+/* True: the request may go out. False: libcurl is about to send it a second time; return CURL_PREREQFUNC_ABORT. */
+REA_API bool rea_curl_once_allows(struct rea_curl_once *once, CURL *easy);
+/* As rea_curl_report, for a transfer that was asked about so: a second request that was stopped counts as what became of
+ * the first (ambiguous, or never_sent where an HTTP/2 server had refused it), and so far as nothing was asked nothing was
+ * sent. */
+REA_API void rea_curl_once_report(const struct rea_curl_once *once, CURL *easy, CURLcode code,
+    const struct rea_policy *policy, struct rea_report *ret_report);
 
 #ifdef __cplusplus
 }

@@ -153,6 +153,7 @@ struct rea_executor_options {
 	uint32_t task_attempts_max; /* bound of a policy's attempts; 1..REA_TASK_ATTEMPTS_MAX; default REA_ATTEMPTS_MAX */
 	uint64_t seed;              /* of the jitter: a different one in each process; default 0 */
 	struct rea_retry_limit *retry_limit; /* borrowed while the executor lives; NULL = none but concurrency */
+	struct rea_retry_limit *parking; /* borrowed while the executor lives: tasks that a budget has parked; NULL = none but tasks_max */
 	/* A decision: everything but a success at the first attempt, which is only counted. The event is borrowed until this returns; its
 	 * time_unix_ns is 0, for the receiver to set. NULL = nobody listens. */
 	void (*event)(struct rea_event *event, void *user_data);
@@ -214,6 +215,8 @@ struct rea_executor_stats {
 	uint32_t running;                     /* slots in use: attempts under way, those of cancelled tasks too */
 };
 REA_API void rea_executor_stats(const struct rea_executor *executor, struct rea_executor_stats *ret_stats);
+/* What it may hold and holds, when something is due, and of each handler its budget and breaker: in words, as rea/explain.h has it. */
+REA_API size_t rea_executor_explain(const struct rea_executor *executor, uint64_t now_ns, char *ret_text, size_t size);
 /* Where a task stands: PENDING, RUNNING or RETRYING. Returns 0 or REA_ERR_NOT_FOUND. */
 REA_API int rea_executor_state(const struct rea_executor *executor, uint64_t id, enum rea_task_state *ret_state);
 

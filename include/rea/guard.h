@@ -55,6 +55,8 @@ struct rea_guard_options {
 
 	uint32_t concurrent_retries; /* retries in flight; 1..REA_GUARD_RETRIES_MAX; default 256 */
 	struct rea_retry_limit *retry_limit; /* borrowed while the guard lives: one for all guards of a process; NULL = its own */
+	uint32_t parked_calls;           /* calls that the budget has parked; 1..REA_GUARD_RETRIES_MAX; default 1000 */
+	struct rea_retry_limit *parking; /* borrowed while the guard lives: one for all guards of a process; NULL = its own */
 
 	/* A decision: everything but a success at the first attempt, which is only counted; and a change of the breaker's state. On the thread that
 	 * made it, when all is settled: it may use the guard, but not the call. The event is borrowed until return; its time_unix_ns is 0, for the
@@ -76,9 +78,8 @@ REA_API int rea_guard_new(const struct rea_guard_options *options, const struct 
 /* Every call is over and every thread has left. NULL is fine. */
 REA_API void rea_guard_free(struct rea_guard *guard);
 
-/* The order, and each number with what is left of it now. Written to ret_text, cut at size, terminated; returns the length of the whole. Any
- * thread. */
-REA_API size_t rea_guard_explain(struct rea_guard *guard, uint64_t now_ns, char *ret_text, size_t size);
+/* The order, and each number with what is left of it now, in words as rea/explain.h has it. Any thread. */
+REA_API size_t rea_guard_explain(const struct rea_guard *guard, uint64_t now_ns, char *ret_text, size_t size);
 /* The numbers of all threads so far. Any thread. */
 REA_API void rea_guard_stats(const struct rea_guard *guard, struct rea_service_stats *ret_stats);
 /* The breaker, for its state and for operators; NULL without one. */
@@ -151,6 +152,7 @@ enum rea_guard_stage {
 #define X(name, text) REA_GUARD_STAGE_##name,
 	REA_GUARD_STAGE_MAP(X)
 #undef X
+	    REA_GUARD_STAGE_COUNT
 };
 
 /* Embed it; every member is private but user_data. Zero-initialise it, or begin. */
@@ -181,7 +183,8 @@ struct rea_guard_call {
  */
 REA_API void rea_guard_begin(struct rea_guard_call *call, struct rea_guard_thread *thread,
     const struct rea_guard_call_options *options, uint64_t now_ns);
-/* ATTEMPT: send it, then report. WAIT: again at wait_until_ns, or when `wake` says so; reason `parked` if it is a limiter that makes it wait. DONE. */
+/* ATTEMPT: send it, then report. WAIT: again at wait_until_ns, or when `wake` says so; reason `parked` if it is a limiter that makes it wait,
+ * or the budget (rea_guard_call_stage tells which). DONE. */
 REA_API void rea_guard_next(struct rea_guard_call *call, struct rea_guard_thread *thread,
     const struct rea_instances *instances, uint64_t now_ns, struct rea_decision *ret_decision);
 /* The attempt under way has ended. WAIT or DONE. report: borrowed until return; a latency_ns of 0 is filled in. */
@@ -195,7 +198,8 @@ REA_API enum rea_guard_stage rea_guard_call_stage(const struct rea_guard_call *c
 /* The attempt under way, for what is called within it. */
 REA_API void rea_guard_call_attempt(const struct rea_guard_call *call, const struct rea_instances *instances,
     const struct rea_decision *decision, struct rea_guard_attempt *ret_attempt);
-REA_API const char *rea_guard_stage_name(enum rea_guard_stage stage); /* "unknown" when out of range */
+/* "none", …; "unknown" when out of range. Static. */
+REA_API const char *rea_guard_stage_name(enum rea_guard_stage stage);
 
 /* ---- (b) in the calling thread ---- */
 

@@ -33,6 +33,7 @@ enum rea_limiter_verdict {
 #define X(name, text) REA_LIMITER_##name,
 	REA_LIMITER_VERDICT_MAP(X)
 #undef X
+	    REA_LIMITER_VERDICT_COUNT
 };
 
 /* One who waits. Zero-initialise it; while it waits it stays where it is, and its owner cancels it before it goes away. */

@@ -44,7 +44,8 @@ enum rea_code_kind {
 	REA_CODE_NONE = 0, /* no code: timeout, cancelled, no instance */
 	REA_CODE_HTTP,     /* an HTTP status */
 	REA_CODE_GRPC,     /* a gRPC status */
-	REA_CODE_ERRNO     /* a positive errno value */
+	REA_CODE_ERRNO,    /* a positive errno value */
+	REA_CODE_EXIT      /* the exit status of a command; 128 + n when signal n ended it */
 };
 
 /* One entry of a policy's `classify`: this code means that outcome here. */

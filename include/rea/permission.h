@@ -28,14 +28,15 @@ enum rea_permission {
 };
 
 /* Who said so. X(NAME, "name") */
-#define REA_PERMISSION_SOURCE_MAP(X)                                 \
-	X(NONE, "none")         /* nobody */                         \
-	X(CONFIG, "config")     /* inline `contracts` of rea.yaml */ \
-	X(CONTRACT, "contract") /* a contract file */                \
-	X(OPENAPI, "openapi")                                        \
-	X(PROTOBUF, "protobuf")                                      \
-	X(REGISTRY, "registry") /* metadata of the instance */       \
-	X(CALLER, "caller")     /* a librea program that states it itself */
+#define REA_PERMISSION_SOURCE_MAP(X)                                         \
+	X(NONE, "none")         /* nobody */                                 \
+	X(CONFIG, "config")     /* inline `contracts` of rea.yaml */         \
+	X(CONTRACT, "contract") /* a contract file */                        \
+	X(OPENAPI, "openapi")                                                \
+	X(PROTOBUF, "protobuf")                                              \
+	X(REGISTRY, "registry") /* metadata of the instance */               \
+	X(CALLER, "caller")     /* a librea program that states it itself */ \
+	X(SMITHY, "smithy")
 
 enum rea_permission_source {
 #define X(name, text) REA_PERMISSION_SOURCE_##name,
@@ -53,7 +54,7 @@ struct rea_grant {
 /* The more restrictive of two; of equals, a. A NONE yields to the other. */
 REA_API struct rea_grant rea_grant_combine(struct rea_grant a, struct rea_grant b);
 
-/* Names are static; "invalid" when out of range. */
+/* Names are static; "unknown" when out of range. */
 REA_API const char *rea_permission_name(enum rea_permission permission);
 REA_API const char *rea_permission_source_name(enum rea_permission_source source);
 

@@ -37,11 +37,11 @@ enum rea_when_all_tried { REA_ALL_TRIED_STOP, REA_ALL_TRIED_CYCLE };
 enum rea_mode { REA_MODE_ENFORCE, REA_MODE_OBSERVE };
 
 /* How a budget lets retries through: rea/budget.h says what each rule counts. */
-enum rea_budget_rule { REA_BUDGET_RATIO, REA_BUDGET_GRPC, REA_BUDGET_AWS };
+enum rea_budget_rule { REA_BUDGET_RATIO, REA_BUDGET_GRPC, REA_BUDGET_AWS, REA_BUDGET_EVIDENCE };
 
-/* The retry budget of a service. Only the keys of its rule mean anything. */
+/* The retry budget of a service. Only the keys of its rule mean anything; EVIDENCE has none. */
 struct rea_budget_policy {
-	enum rea_budget_rule rule; /* default RATIO */
+	enum rea_budget_rule rule; /* default EVIDENCE */
 	/* RATIO */
 	uint32_t ratio_permille; /* retries per 1000 first attempts; 0..1000; default 200 */
 	uint32_t reserve_per_s;  /* retries a second that are always there; default 10 */
@@ -137,7 +137,7 @@ REA_API void rea_policy_defaults(struct rea_policy *policy);
  * not named is as above. */
 REA_API void rea_policy_task_defaults(struct rea_policy *policy);
 /* The built-in profiles as layers: "conservative" (every key but `enabled` at its default), "adaptive" (10 attempts, full jitter, floor 10 ms, 20 ms x1.5
- * to 250 ms, cycle), "connect-only" (retry-on never_sent). Returns NULL for an unknown name. Static. */
+ * to 250 ms, cycle, the budget's rule evidence), "connect-only" (retry-on never_sent). Returns NULL for an unknown name. Static. */
 REA_API const struct rea_policy_layer *rea_policy_profile(const char *name, size_t length);
 
 /* Merge layers onto the defaults, layers[0] the lowest (global); absent ones may be NULL. `enabled: false` set in layers[global_index] is the

@@ -49,13 +49,14 @@ REA_API uint64_t rea_runner_now(void);
 /* As rea_executor_handle. `attempt` may block and return true; one that returns false goes on elsewhere until rea_runner_report. `cancel` returns
  * true only for the latter: a thread that is still in `attempt` is not over. It can be called while `attempt` is returning. */
 REA_API int rea_runner_handle(struct rea_runner *runner, const struct rea_handler *handler, struct rea_error_info *ret_info);
-/* As rea_executor_submit, _report, _cancel, _state, _stats. */
+/* As rea_executor_submit, _report, _cancel, _state, _stats, _explain. */
 REA_API int rea_runner_submit(
     struct rea_runner *runner, const struct rea_task *task, uint64_t *ret_id, struct rea_error_info *ret_info);
 REA_API int rea_runner_report(struct rea_runner *runner, uint64_t attempt_id, const struct rea_report *report);
 REA_API int rea_runner_cancel(struct rea_runner *runner, uint64_t id);
-REA_API int rea_runner_state(struct rea_runner *runner, uint64_t id, enum rea_task_state *ret_state);
-REA_API void rea_runner_stats(struct rea_runner *runner, struct rea_executor_stats *ret_stats);
+REA_API int rea_runner_state(const struct rea_runner *runner, uint64_t id, enum rea_task_state *ret_state);
+REA_API void rea_runner_stats(const struct rea_runner *runner, struct rea_executor_stats *ret_stats);
+REA_API size_t rea_runner_explain(const struct rea_runner *runner, char *ret_text, size_t size);
 /* As rea_executor_shutdown; does not wait. */
 REA_API void rea_runner_shutdown(struct rea_runner *runner, enum rea_shutdown mode, uint64_t deadline_ns);
 

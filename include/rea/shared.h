@@ -51,21 +51,24 @@ struct rea_shared_breaker;
  * REA_ERR_INVALID with key and message in ret_info (may be NULL). */
 REA_API int rea_shared_breaker_new(const struct rea_breaker_policy *policy, uint32_t shards,
     const struct rea_alloc *alloc, struct rea_shared_breaker **ret_breaker, struct rea_error_info *ret_info);
-REA_API void rea_shared_breaker_free(struct rea_shared_breaker *breaker);
+REA_API void rea_shared_breaker_free(struct rea_shared_breaker *breaker); /* NULL is fine */
 
 /* As rea_breaker_acquire, rea_breaker_permits and rea_breaker_report. The permit may be reported under another shard than it was acquired on,
  * by the thread that has that shard. */
 REA_API bool rea_shared_breaker_acquire(
     struct rea_shared_breaker *breaker, uint64_t now_ns, struct rea_breaker_permit *ret_permit);
-REA_API bool rea_shared_breaker_permits(struct rea_shared_breaker *breaker, uint64_t now_ns);
+REA_API bool rea_shared_breaker_permits(const struct rea_shared_breaker *breaker, uint64_t now_ns);
 REA_API void rea_shared_breaker_report(struct rea_shared_breaker *breaker, uint32_t shard,
     struct rea_breaker_permit *permit, enum rea_breaker_result result, uint64_t latency_ns, uint64_t now_ns);
 
 REA_API enum rea_breaker_state rea_shared_breaker_state(const struct rea_shared_breaker *breaker);
 REA_API void rea_shared_breaker_force(struct rea_shared_breaker *breaker, enum rea_breaker_state state, uint64_t now_ns);
 /* Percent, or -1 below the minimum number of calls. */
-REA_API double rea_shared_breaker_failure_rate(struct rea_shared_breaker *breaker, uint64_t now_ns);
-REA_API double rea_shared_breaker_slow_call_rate(struct rea_shared_breaker *breaker, uint64_t now_ns);
+REA_API double rea_shared_breaker_failure_rate(const struct rea_shared_breaker *breaker, uint64_t now_ns);
+REA_API double rea_shared_breaker_slow_call_rate(const struct rea_shared_breaker *breaker, uint64_t now_ns);
+/* In words, as rea/explain.h has it. */
+REA_API size_t rea_shared_breaker_explain(
+    const struct rea_shared_breaker *breaker, uint64_t now_ns, char *ret_text, size_t size);
 
 /* A change of state, told by the thread that made it after it has let go of the lock: it may call back into the breaker. Two changes in quick
  * succession may be told out of order; generation is their order. now_ns is when the change was due. */

@@ -127,8 +127,8 @@ struct rea_store_task {
 struct rea_store_result {
 	int error; /* 0, what the operation's comment lists, or REA_ERR_IO, REA_ERR_NOMEM, REA_ERR_CORRUPT, REA_ERR_LIMIT (numbers are used up) */
 	struct rea_store_task task; /* after the operation; with REA_ERR_CONFLICT as it was found */
-	bool existed;               /* submit: this key and fingerprint were there already; nothing was written */
-	bool soon;                  /* the task waits for a time that rea_store_due has passed: the caller keeps it */
+	bool existed; /* submit: this key and fingerprint were there already; nothing was written. task has submitted_unix_ns */
+	bool soon; /* the task waits for a time that rea_store_due has passed: the caller keeps it */
 	const struct rea_store_task *tasks; /* due: handed out; maintain: those with an expired lease that are soon */
 	size_t tasks_len;
 	bool more;        /* due: there are others before until_ns; maintain: there is more to do at once */
@@ -161,8 +161,10 @@ struct rea_store_options {
 #define REA_STORE_OPTIONS_VERSION 1
 REA_API void rea_store_options_init(struct rea_store_options *options);
 
-/* A store that forgets everything at rea_store_close. options: copied. Returns 0, REA_ERR_NOMEM or REA_ERR_INVALID. */
-REA_API int rea_store_memory_new(const struct rea_store_options *options, struct rea_store **ret_store);
+/* A store that forgets everything at rea_store_close. options: copied. Returns 0, REA_ERR_NOMEM, or REA_ERR_INVALID with key
+ * and message in ret_info (may be NULL). */
+REA_API int rea_store_memory_new(
+    const struct rea_store_options *options, struct rea_store **ret_store, struct rea_error_info *ret_info);
 /* Finishes what was begun, tells it, and frees the store, which has no reader any more. NULL is fine. */
 REA_API void rea_store_close(struct rea_store *store);
 /* Tells what has become of operations that ended; done may begin others. Returns how many. */
@@ -180,7 +182,7 @@ struct rea_store_status {
 	uint64_t damaged;     /* rows that could not be read, at opening and since */
 };
 /* Any thread. */
-REA_API void rea_store_status(struct rea_store *store, struct rea_store_status *ret_status);
+REA_API void rea_store_status(const struct rea_store *store, struct rea_store_status *ret_status);
 
 /* ---- operations ----
  * All arguments are copied. Each returns 0, REA_ERR_INVALID, REA_ERR_NOMEM, REA_ERR_FULL (queue_max or queue_bytes_max), or REA_ERR_CLOSED:
@@ -193,8 +195,9 @@ struct rea_store_submit {
 	/* Attempts that were made already, with numbers 1, 2, …: the task begins as RETRYING. Default none. */
 	const struct rea_store_attempt *attempts;
 	size_t attempts_len;
+	bool only_look; /* take nothing: NOT_FOUND where it would have been taken. Default false */
 };
-/* Result: 0; CONFLICT: the key is that of a task with another fingerprint, told by `task`. */
+/* Result: 0; CONFLICT: the key is that of a task with another fingerprint, told by `task`; NOT_FOUND. */
 REA_API int rea_store_submit(struct rea_store *store, const struct rea_store_submit *submit, uint64_t now_ns,
     void (*done)(const struct rea_store_result *result, void *user_data), void *user_data);
 
@@ -274,7 +277,7 @@ REA_API int rea_store_maintain(struct rea_store *store, const struct rea_store_m
 struct rea_store_reader;
 /* Returns 0, REA_ERR_NOMEM or REA_ERR_IO. */
 REA_API int rea_store_reader_new(struct rea_store *store, struct rea_store_reader **ret_reader);
-/* Before its store is closed. */
+/* Before its store is closed. NULL is fine. */
 REA_API void rea_store_reader_free(struct rea_store_reader *reader);
 
 /* Returns 0, REA_ERR_NOT_FOUND, REA_ERR_CORRUPT, REA_ERR_IO or REA_ERR_NOMEM. */
@@ -286,9 +289,10 @@ struct rea_store_filter {
 	struct rea_text biz_id; /* "" = all */
 	uint64_t before_id;     /* those with a smaller id: the cursor; 0 = from the newest on */
 	uint32_t max;           /* 1..1000 */
+	uint32_t payload_max;   /* first bytes of each payload that are wanted, at most 65536; 0 = none */
 };
 struct rea_store_page {
-	const struct rea_store_task *tasks; /* the newest first, without payload */
+	const struct rea_store_task *tasks; /* the newest first, with as much of the payload as was wanted */
 	size_t tasks_len;
 	uint64_t next; /* before_id of the next page; 0 = this is the last. A page may be short, even empty, and not be the last: one call
 	                 * looks at a bounded number of tasks. */

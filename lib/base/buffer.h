@@ -23,7 +23,7 @@ static inline size_t rea_buffer_length(const struct rea_buffer *buffer)
 
 static inline const char *rea_buffer_data(const struct rea_buffer *buffer)
 {
-	return buffer->data + buffer->start;
+	return buffer->data ? buffer->data + buffer->start : "";
 }
 
 void rea_buffer_fini(struct rea_buffer *buffer);

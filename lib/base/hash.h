@@ -14,14 +14,18 @@ static inline uint64_t rea_hash_byte(uint64_t hash, unsigned char byte)
 	return (hash ^ byte) * UINT64_C(0x100000001b3);
 }
 
-static inline uint64_t rea_hash(const void *data, size_t length)
+static inline uint64_t rea_hash_more(uint64_t hash, const void *data, size_t length)
 {
 	const unsigned char *bytes = data;
-	uint64_t hash = REA_HASH_INIT;
 
 	for (size_t i = 0; i < length; i++)
 		hash = rea_hash_byte(hash, bytes[i]);
 	return hash;
+}
+
+static inline uint64_t rea_hash(const void *data, size_t length)
+{
+	return rea_hash_more(REA_HASH_INIT, data, length);
 }
 
 /* 16 lower-case hex digits and a terminator. */

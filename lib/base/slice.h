@@ -34,6 +34,15 @@ static inline char rea_ascii_lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
+/* The value of a hex digit, -1 for anything else. */
+static inline int rea_ascii_hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = rea_ascii_lower(c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* ASCII letters compare equal in both cases. */
 static inline bool rea_slice_equal_nocase(struct rea_slice a, struct rea_slice b)
 {

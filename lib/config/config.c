@@ -72,6 +72,13 @@ static int join_policies(struct rea__reader *reader, struct rea_config *config)
 	return 0;
 }
 
+static bool is_switched_off(const struct rea__retry *retry)
+{
+	const struct rea__layer *layer = retry->global.layer;
+
+	return layer != NULL && (layer->key.keys.set & (UINT32_C(1) << REA_POLICY_ENABLED)) && !layer->key.keys.values.enabled;
+}
+
 static int read_document(struct rea__reader *reader, const struct rea__node *root, struct rea_config *config)
 {
 	struct rea__document document = {.services = NULL};
@@ -84,18 +91,25 @@ static int read_document(struct rea__reader *reader, const struct rea__node *roo
 	if (error == 0 && root != NULL && root->kind == REA__MAPPING)
 		error = rea__settings_check(reader, root, &document.settings);
 	config->settings = document.settings;
+	if (error == 0 && document.sources != NULL)
+		error = rea__sources_read(reader, document.sources, config);
 	if (error == 0)
 		error = rea__services_read(reader, document.services, config);
+	if (error == 0)
+		error = rea__tasks_read(reader, &document, config);
 	if (error == 0)
 		error = rea__contracts_read(reader, document.contracts, config);
 	if (error == 0)
 		error = rea__profiles_read(reader, document.profiles, config);
 	if (error == 0)
 		error = read_rpc(reader, document.rpc, config);
+	if (error == 0)
+		config->settings.tasks.retries_off = is_switched_off(&config->feign);
+	rea_hash_hex(config->documents_hash, config->version);
 	return error ? error : join_policies(reader, config);
 }
 
-static struct rea_config *new_config(const char *name, const char *text, size_t length, const struct rea_alloc *alloc)
+static struct rea_config *new_config(const char *name, uint64_t hash, const struct rea_alloc *alloc)
 {
 	struct rea_config *config = alloc->realloc(NULL, sizeof(*config), alloc->user_data);
 
@@ -107,7 +121,7 @@ static struct rea_config *new_config(const char *name, const char *text, size_t 
 	rea_arena_init(&config->arena, &config->alloc);
 	config->by_name.alloc = config->by_host.alloc = &config->alloc;
 	config->feign.by_name.alloc = config->grpc.by_name.alloc = &config->alloc;
-	rea_hash_hex(rea_hash(text, length), config->version);
+	config->documents_hash = hash;
 	config->name = rea_arena_string(&config->arena, rea_slice_of(name ? name : ""));
 	if (config->name == NULL) {
 		rea_config_unref(config);
@@ -128,7 +142,7 @@ int rea_config_parse(const char *name, const char *text, size_t length, const st
 
 	if (error != 0)
 		return error;
-	config = new_config(name, text, length, a);
+	config = new_config(name, rea_hash(text, length), a);
 	if (config == NULL) {
 		rea__tree_free(&tree);
 		return rea__refuse_nomem(info, name);
@@ -141,6 +155,85 @@ int rea_config_parse(const char *name, const char *text, size_t length, const st
 	else
 		*ret_config = config;
 	return error;
+}
+
+/* ------------------------------------------------------------------ another policy */
+
+static const struct rea__field policy_document_fields[] = {
+    {.name = "rpc", .type = &rea__type_node},
+};
+static const struct rea__block policy_document_block = {"a policy document", policy_document_fields, 1, REA__NO_LINES};
+
+/* All that is not policy, from base, where it stays. */
+static int borrow(struct rea__reader *reader, const struct rea_config *base, const char *policy_name, struct rea_config *config)
+{
+	config->settings = base->settings;
+	memcpy(config->lines, base->lines, sizeof(config->lines));
+	config->task_policy_lines = base->task_policy_lines;
+	config->by_name = base->by_name;
+	config->by_host = base->by_host;
+	config->contracts = base->contracts;
+	config->contract_files = base->contract_files;
+	config->contract_files_len = base->contract_files_len;
+	config->profiles = base->profiles;
+	config->profiles_len = base->profiles_len;
+	config->policy_name = rea_arena_string(reader->arena, rea_slice_of(policy_name ? policy_name : ""));
+	config->services = rea_arena_array(reader->arena, base->services_len, sizeof(*config->services));
+	if (config->policy_name == NULL || config->services == NULL)
+		return rea__nomem(reader);
+	for (size_t i = 0; i < base->services_len; i++)
+		config->services[i] = base->services[i];
+	config->services_len = base->services_len;
+	return 0;
+}
+
+static int read_policy_document(struct rea__reader *reader, const struct rea__node *root, struct rea_config *config)
+{
+	const struct rea__node *rpc = NULL;
+	int error = root ? rea__block_read(reader, root, &policy_document_block, &rpc, NULL) : 0;
+
+	if (error == 0)
+		error = read_rpc(reader, rpc, config);
+	config->settings.tasks.retries_off = error == 0 && is_switched_off(&config->feign);
+	rea_hash_hex(config->documents_hash, config->version);
+	return error ? error : join_policies(reader, config);
+}
+
+int rea_config_with_policy(struct rea_config *base, const char *name, const char *text, size_t length,
+    const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
+{
+	const struct rea_alloc *a = alloc ? alloc : rea_alloc_default();
+	struct rea_error_info unwanted, *info = ret_info ? ret_info : &unwanted;
+	struct rea__tree tree;
+	struct rea__reader reader = {.tree = &tree, .info = info};
+	struct rea_config *config;
+	int error = rea__tree_parse(name, text, length, a, &tree, info);
+
+	if (error != 0)
+		return error;
+	if (base->base != NULL)
+		base = base->base;
+	config = new_config(base->name, rea_hash_more(base->documents_hash, text, length), a);
+	if (config == NULL) {
+		rea__tree_free(&tree);
+		return rea__refuse_nomem(info, name);
+	}
+	config->base = rea_config_ref(base);
+	reader.arena = &config->arena;
+	error = borrow(&reader, base, name, config);
+	if (error == 0)
+		error = read_policy_document(&reader, tree.root, config);
+	rea__tree_free(&tree);
+	if (error != 0)
+		rea_config_unref(config);
+	else
+		*ret_config = config;
+	return error;
+}
+
+uint32_t rea_config_policy_line(const struct rea_config *config)
+{
+	return config->feign.line;
 }
 
 /* ------------------------------------------------------------------ lifetime */
@@ -157,12 +250,15 @@ void rea_config_unref(struct rea_config *config)
 
 	if (config == NULL || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) != 1)
 		return;
-	for (size_t i = 0; config->contracts != NULL && i < config->services_len; i++)
+	for (size_t i = 0; config->base == NULL && config->contracts != NULL && i < config->services_len; i++)
 		rea_contract_free(config->contracts[i]);
 	rea__retry_fini(&config->feign);
 	rea__retry_fini(&config->grpc);
-	rea_map_fini(&config->by_name);
-	rea_map_fini(&config->by_host);
+	if (config->base == NULL) {
+		rea_map_fini(&config->by_name);
+		rea_map_fini(&config->by_host);
+	}
+	rea_config_unref(config->base);
 	rea_arena_fini(&config->arena);
 	alloc = config->alloc;
 	alloc.free(config, alloc.user_data);
@@ -228,6 +324,12 @@ int rea_config_policy(
 
 	*ret_policy = method ? *method->policy : own ? *own->policy : *config->feign.policy;
 	return 0;
+}
+
+const struct rea_config_contract_file *rea_config_contract_files(const struct rea_config *config, size_t *ret_count)
+{
+	*ret_count = config->contract_files_len;
+	return config->contract_files;
 }
 
 const char *rea_config_version(const struct rea_config *config)

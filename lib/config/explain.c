@@ -381,7 +381,7 @@ static void put_settings(const struct out *out, const struct rea_config *config)
 		const struct rea__block *block;
 		const char *prefix;
 	} blocks[] = {{&rea__root_block, ""}, {&rea__http_block, "http."}, {&rea__events_block, "events."},
-	    {&rea__limits_block, "limits."}, {&rea__timeouts_block, "timeouts."}};
+	    {&rea__limits_block, "limits."}, {&rea__timeouts_block, "timeouts."}, {&rea__tasks_block, "tasks."}};
 	char name[64], value[VALUE_SIZE], line[32];
 
 	for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
@@ -400,6 +400,40 @@ static void put_settings(const struct out *out, const struct rea_config *config)
 			    at ? line : "default");
 		}
 	}
+}
+
+/* What tasks may do beside what their own policy says, and where they may go. */
+static void put_tasks(const struct out *out, const struct rea_config *config)
+{
+	const struct rea_policy_layer *layer = &config->settings.tasks.policy;
+	struct rea_policy_layer defaults = {.set = (UINT32_C(1) << REA_POLICY_KEY_COUNT) - 1};
+	const struct rea_policy_layer *const layers[] = {&defaults, layer};
+	struct rea_policy policy;
+	char value[VALUE_SIZE], line[32];
+
+	rea_policy_task_defaults(&defaults.values);
+	rea_policy_merge(layers, 2, SIZE_MAX, &policy);
+	put(out, "\ntasks.policy, for every task without keys of its own\n\n");
+	for (size_t i = 0; i < REA__TASK_POLICY_FIELDS; i++) {
+		const struct rea__field *field = &rea__task_policy_block.fields[i];
+		enum rea_policy_key key = rea__task_policy_keys[i];
+		bool set = (layer->set & (UINT32_C(1) << key)) != 0;
+
+		snprintf(line, sizeof(line), "line %u", set ? rea__lines_of(config->task_policy_lines, layer->set, key) : 0);
+		put(out, "  %-24s  %-12s  %s\n", field->name,
+		    value_text(field, (const char *)&policy + field->offset, value), set ? line : "default");
+	}
+	for (size_t i = 0; i < config->settings.tasks.urls_len; i++) {
+		const struct rea_config_url *url = &config->settings.tasks.urls[i];
+
+		put(out, "  url %s  permission %s", url->pattern, permission_word(url->permission));
+		for (size_t j = 0; j < url->allow_private_len; j++)
+			put(out, "%s%s", j > 0 ? " " : ", ", url->allow_private[j].text);
+		put(out, "%s%s, line %u\n", url->allow_private_len > 0 ? " allowed" : "",
+		    url->secrets_len > 0 ? ", signed" : "", url->line);
+	}
+	if (config->settings.tasks.retries_off)
+		put(out, "  rpc.feign.retry.enabled is false: tasks too are tried once\n");
 }
 
 static void put_service_line(const struct out *out, const struct subject *overview, const char *name, size_t instances)
@@ -433,7 +467,10 @@ static void put_services(const struct out *out, const struct subject *overview)
 
 static void explain_overview(const struct out *out, const struct subject *subject)
 {
-	put(out, "%s, version %s\n\n", subject->config->name, subject->config->version);
+	put(out, "%s, version %s\n", subject->config->name, subject->config->version);
+	if (subject->config->policy_name != NULL)
+		put(out, "rpc stands in %s\n", subject->config->policy_name);
+	put(out, "\n");
 	put_settings(out, subject->config);
 	put(out, "\nrpc.feign.retry, for every service without settings of its own\n\n");
 	put_policy(out, subject);
@@ -441,6 +478,8 @@ static void explain_overview(const struct out *out, const struct subject *subjec
 	if (subject->config->grpc.line > 0)
 		put(out, "\nrpc.grpc.retry (line %u) is checked, and applies to nothing: this version speaks no gRPC\n",
 		    subject->config->grpc.line);
+	if (subject->config->settings.tasks.file != NULL)
+		put_tasks(out, subject->config);
 	put_services(out, subject);
 }
 

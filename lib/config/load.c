@@ -1,6 +1,6 @@
 /* From a file. */
 #include "base/buffer.h"
-#include "config/yaml.h"
+#include "config/snapshot.h"
 
 #include <rea/config.h>
 
@@ -40,19 +40,39 @@ static int read_all(int fd, const char *path, struct rea_buffer *buffer, struct 
 	return 0;
 }
 
+int rea__file_read(const char *path, struct rea_buffer *content, struct rea_error_info *info)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+
+	if (fd < 0)
+		return refuse_io(info, path, errno);
+	error = read_all(fd, path, content, info);
+	close(fd);
+	return error;
+}
+
 int rea_config_load(
     const char *path, const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info)
 {
 	struct rea_buffer buffer = {.alloc = alloc};
-	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+	int error = rea__file_read(path, &buffer, ret_info);
 
-	if (fd < 0)
-		return refuse_io(ret_info, path, errno);
-	error = read_all(fd, path, &buffer, ret_info);
-	close(fd);
 	if (error == 0)
 		error = rea_config_parse(
 		    path, buffer.data + buffer.start, rea_buffer_length(&buffer), alloc, ret_config, ret_info);
+	rea_buffer_fini(&buffer);
+	return error;
+}
+
+int rea_config_load_policy(struct rea_config *base, const char *path, const struct rea_alloc *alloc,
+    struct rea_config **ret_config, struct rea_error_info *ret_info)
+{
+	struct rea_buffer buffer = {.alloc = alloc};
+	int error = rea__file_read(path, &buffer, ret_info);
+
+	if (error == 0)
+		error = rea_config_with_policy(base, path, rea_buffer_length(&buffer) > 0 ? rea_buffer_data(&buffer) : "",
+		    rea_buffer_length(&buffer), alloc, ret_config, ret_info);
 	rea_buffer_fini(&buffer);
 	return error;
 }

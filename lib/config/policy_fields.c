@@ -209,23 +209,17 @@ static const struct rea__type type_classify = {read_classify, format_classify};
 
 /* ------------------------------------------------------------------ budget */
 
-static const struct rea__choice rule_choices[] = {
-    {"ratio", REA_BUDGET_RATIO}, {"grpc", REA_BUDGET_GRPC}, {"aws", REA_BUDGET_AWS}, {NULL, 0}};
+static const struct rea__choice rule_choices[] = {{"evidence", REA_BUDGET_EVIDENCE}, {"ratio", REA_BUDGET_RATIO},
+    {"grpc", REA_BUDGET_GRPC}, {"aws", REA_BUDGET_AWS}, {NULL, 0}};
 
-static int read_rule(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static const char *rule_name(enum rea_budget_rule rule)
 {
-	if (node->kind == REA__SCALAR && rea_slice_equal(rea__node_text(node), REA_SLICE_LIT("evidence")))
-		return rea__refuse(reader, node,
-		    "the rule \"evidence\" is not available in this version; expected ratio, grpc or aws");
-	return rea__type_choice.read(reader, node, field, ret_value);
-}
+	const struct rea__choice *choice = rule_choices;
 
-static void format_rule(const struct rea__field *field, const void *value, struct rea_format *text)
-{
-	rea__type_choice.format(field, value, text);
+	while (choice->value != (int)rule)
+		choice++;
+	return choice->name;
 }
-
-static const struct rea__type type_rule = {read_rule, format_rule};
 
 /* A share, kept in thousandths. */
 static int read_permille(
@@ -273,7 +267,7 @@ enum {
 	}
 
 static const struct rea__field budget_fields[BUDGET_FIELDS] = {
-    [BUDGET_RULE] = {.name = "rule", .type = &type_rule, .offset = BUDGET(rule), .choices = rule_choices},
+    [BUDGET_RULE] = {.name = "rule", .type = &rea__type_choice, .offset = BUDGET(rule), .choices = rule_choices},
     [BUDGET_RATIO] = {.name = "ratio",
 	.type = &type_permille,
 	.offset = BUDGET(ratio_permille),
@@ -307,15 +301,27 @@ static const uint32_t rule_fields[] = {
     [REA_BUDGET_GRPC] = BIT(BUDGET_RULE) | BIT(BUDGET_MAX_TOKENS) | BIT(BUDGET_TOKEN_RATIO),
     [REA_BUDGET_AWS] = BIT(BUDGET_RULE) | BIT(BUDGET_CAPACITY) | BIT(BUDGET_COST_TRANSIENT) | BIT(BUDGET_COST_TIMEOUT) |
 		       BIT(BUDGET_COST_THROTTLING),
+    [REA_BUDGET_EVIDENCE] = BIT(BUDGET_RULE),
 };
+
+/* Without `rule` it is that of the first key that belongs to one. */
+static void find_rule(const struct rea__node *const *seen, enum rea_budget_rule *rule)
+{
+	for (size_t i = 0; seen[BUDGET_RULE] == NULL && i < BUDGET_FIELDS; i++)
+		for (enum rea_budget_rule named = REA_BUDGET_RATIO; seen[i] != NULL && named <= REA_BUDGET_EVIDENCE; named++)
+			if (rule_fields[named] & BIT(i)) {
+				*rule = named;
+				return;
+			}
+}
 
 /* A key of another rule would change nothing: its author meant something else. */
 static int check_rule(struct rea__reader *reader, const struct rea__node *const *seen, enum rea_budget_rule rule)
 {
 	for (size_t i = 0; i < BUDGET_FIELDS; i++)
 		if (seen[i] != NULL && !(rule_fields[rule] & BIT(i)))
-			return rea__refuse_key(reader, seen[i], "the rule %s has no key %s", rule_choices[rule].name,
-			    budget_fields[i].name);
+			return rea__refuse_key(
+			    reader, seen[i], "the rule %s has no key %s", rule_name(rule), budget_fields[i].name);
 	return 0;
 }
 
@@ -331,7 +337,10 @@ static int read_budget(struct rea__reader *reader, const struct rea__node *node,
 		    "; the budget cannot be turned off");
 	*budget = rea__policy_default_values()->budget;
 	error = rea__block_read(reader, node, &rea__budget_block, budget, seen);
-	return error == 0 ? check_rule(reader, seen, budget->rule) : error;
+	if (error != 0)
+		return error;
+	find_rule(seen, &budget->rule);
+	return check_rule(reader, seen, budget->rule);
 }
 
 /* shown: bit per field of the block. */
@@ -494,3 +503,45 @@ const struct rea__block rea__policy_block = {"a retry policy", policy_fields, RE
 _Static_assert(REA_POLICY_JITTER_KIND == REA_POLICY_KEY_COUNT - 1,
     "the jitter kind is the last key, and the one that no document writes");
 _Static_assert(REA__POLICY_FIELDS <= REA__BLOCK_FIELDS_MAX, "room for every key of a policy");
+
+/* ------------------------------------------------------------------ the keys of a task's policy */
+
+#define MONTH_MS 2592000000.0
+
+/* Attempts in all, where a call's keys count moves: under `cycle` every attempt after the first is one. */
+static int read_attempts(
+    struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+{
+	uint32_t attempts;
+	int error = rea__type_u32.read(reader, node, field, &attempts);
+
+	if (error == 0)
+		*(uint32_t *)ret_value = attempts - 1;
+	return error;
+}
+
+static void format_attempts(const struct rea__field *field, const void *value, struct rea_format *text)
+{
+	(void)field;
+	rea_format_u64(text, (uint64_t) * (const uint32_t *)value + 1);
+}
+
+static const struct rea__type type_attempts = {read_attempts, format_attempts};
+
+static const struct rea__field task_policy_fields[REA__TASK_POLICY_FIELDS] = {
+    {.name = "max-attempts", .type = &type_attempts, .offset = POLICY(max_retry_next_instance), .min = 1, .max = REA_TASK_ATTEMPTS_MAX},
+    {.name = "min-backoff-ms", .type = &rea__type_ms, .offset = POLICY(min_backoff_ns), .max = MONTH_MS},
+    {.name = "max-backoff-ms", .type = &rea__type_ms, .offset = POLICY(max_backoff_ns), .max = MONTH_MS},
+    {.name = "backoff-multiplier", .type = &rea__type_double, .offset = POLICY(backoff_multiplier), .min = 1, .max = 100},
+    {.name = "jitter", .type = &rea__type_double, .offset = POLICY(jitter), .max = 1, .above_min = true, .note = "there is no way to turn jitter off"},
+    {.name = "attempt-timeout-ms", .type = &rea__type_ms, .offset = POLICY(attempt_timeout_ns), .min = 1, .max = HOUR_MS},
+    {.name = "deadline-ms", .type = &rea__type_ms, .offset = POLICY(deadline_ns), .min = 1, .max = MONTH_MS},
+    {.name = "retry-on", .type = &type_retry_on, .offset = POLICY(retry_on)},
+    {.name = "never-sent", .type = &rea__type_choice, .offset = POLICY(never_sent), .choices = never_sent_choices},
+    {.name = "classify", .type = &type_classify},
+};
+const struct rea__block rea__task_policy_block = {"the policy of tasks", FIELDS(task_policy_fields), REA__NO_LINES};
+
+const enum rea_policy_key rea__task_policy_keys[REA__TASK_POLICY_FIELDS] = {REA_POLICY_MAX_RETRY_NEXT_INSTANCE,
+    REA_POLICY_MIN_BACKOFF, REA_POLICY_MAX_BACKOFF, REA_POLICY_BACKOFF_MULTIPLIER, REA_POLICY_JITTER,
+    REA_POLICY_ATTEMPT_TIMEOUT, REA_POLICY_DEADLINE, REA_POLICY_RETRY_ON, REA_POLICY_NEVER_SENT, REA_POLICY_CLASSIFY};

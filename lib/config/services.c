@@ -10,6 +10,7 @@ struct service_reading {
 	const struct rea__node *instances;
 	const char *host;
 	enum rea_balance balance;
+	bool ejection;
 };
 
 /* ------------------------------------------------------------------ instances */
@@ -213,6 +214,7 @@ static const struct rea__field service_fields[] = {
     {.name = "hosts", .type = &rea__type_node, .offset = offsetof(struct service_reading, hosts)},
     {.name = "host", .type = &type_authority, .offset = offsetof(struct service_reading, host)},
     {.name = "balance", .type = &rea__type_choice, .offset = offsetof(struct service_reading, balance), .choices = balance_choices},
+    {.name = "ejection", .type = &rea__type_bool, .offset = offsetof(struct service_reading, ejection)},
     {.name = "instances", .type = &rea__type_node, .offset = offsetof(struct service_reading, instances)},
 };
 const struct rea__block rea__service_block = {"a service", FIELDS(service_fields), REA__NO_LINES};
@@ -220,13 +222,14 @@ const struct rea__block rea__service_block = {"a service", FIELDS(service_fields
 static int read_service(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
     struct rea_config_service *service)
 {
-	struct service_reading reading = {.balance = REA_BALANCE_LEAST_LOADED};
+	struct service_reading reading = {.balance = REA_BALANCE_LEAST_LOADED, .ejection = true};
 	int error = rea__block_read(reader, node, &rea__service_block, &reading, NULL);
 
 	if (error != 0)
 		return error;
 	service->host = reading.host;
 	service->balance = reading.balance;
+	service->ejection = reading.ejection;
 	if (reading.instances == NULL)
 		return rea__refuse_key(reader, node, "the service %s has no `instances`", service->name);
 	if (reading.hosts != NULL)

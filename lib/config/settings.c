@@ -10,6 +10,18 @@
 void rea_config_settings_defaults(struct rea_config_settings *settings)
 {
 	static const struct rea_config_listen listen = {"127.0.0.1:7070", 0};
+	/* What is no address of the public network. */
+	static const struct rea_config_range edge[] = {
+	    {"127.0.0.0/8", {[10] = 0xff, [11] = 0xff, 127}, 104},
+	    {"10.0.0.0/8", {[10] = 0xff, [11] = 0xff, 10}, 104},
+	    {"172.16.0.0/12", {[10] = 0xff, [11] = 0xff, 172, 16}, 108},
+	    {"192.168.0.0/16", {[10] = 0xff, [11] = 0xff, 192, 168}, 112},
+	    {"100.64.0.0/10", {[10] = 0xff, [11] = 0xff, 100, 64}, 106},
+	    {"169.254.0.0/16", {[10] = 0xff, [11] = 0xff, 169, 254}, 112},
+	    {"::1", {[15] = 1}, 128},
+	    {"fc00::/7", {0xfc}, 7},
+	    {"fe80::/10", {0xfe, 0x80}, 10},
+	};
 
 	*settings = (struct rea_config_settings){
 	    .listen = &listen,
@@ -17,13 +29,26 @@ void rea_config_settings_defaults(struct rea_config_settings *settings)
 	    .admin = "127.0.0.1:7071",
 	    .threads = 1,
 	    .biz_id_header = "x-biz-id",
-	    .events = {.file = NULL, .ring = 4096, .sample_success = 0, .queue_bytes = 262144},
+	    .trusted_edge = edge,
+	    .trusted_edge_len = sizeof(edge) / sizeof(edge[0]),
+	    .events = {.file = NULL,
+		.ring = 4096,
+		.sample_success = 0,
+		.queue_bytes = 262144,
+		.sqlite = NULL,
+		.sqlite_retention_hours = 168,
+		.sqlite_max_mb = 1024},
 	    .limits = {.concurrent_retries = 256,
+		.parked_calls = 1000,
 		.header_bytes = 32768,
 		.headers = 100,
 		.connections = 10000,
 		.upstream_connections = 1024,
-		.upstream_idle = 64},
+		.upstream_idle = 64,
+		.admin_connections = 512,
+		.task_queue = 1000000,
+		.task_bytes = 1 << 20,
+		.task_attempts = REA_ATTEMPTS_MAX},
 	    .timeouts = {.request_head_ms = 10000,
 		.keep_alive_ms = 60000,
 		.stream_idle_ms = 30000,
@@ -31,6 +56,7 @@ void rea_config_settings_defaults(struct rea_config_settings *settings)
 		.drain_ms = 10000},
 	    .upgrade = REA_TUNNEL_REFUSE,
 	    .connect = REA_TUNNEL_REFUSE,
+	    .tasks = {.file = NULL, .concurrency = 64, .target_concurrency = 16, .retention_hours = 168, .reply_bytes = 16384},
 	};
 }
 
@@ -69,6 +95,49 @@ static void format_listen(const struct rea__field *field, const void *value, str
 
 static const struct rea__type type_listen = {read_listen, format_listen};
 
+/* Written to the whole settings, as two members change. */
+static int read_hosts(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+{
+	static const char expected[] = "a list of host names without ports";
+	struct rea_config_settings *settings = ret_value;
+	const struct rea__node *item;
+	const char **hosts;
+	int error = rea__expect_sequence(reader, node, expected, &item);
+
+	(void)field;
+	if (error != 0)
+		return error;
+	hosts = rea_arena_array(reader->arena, node->length, sizeof(*hosts));
+	if (hosts == NULL)
+		return rea__nomem(reader);
+	for (size_t i = 0; item != NULL && error == 0; item = item->next, i++) {
+		struct rea_slice text;
+
+		error = rea__expect_text(reader, item, "a host name without a port", &text);
+		if (error == 0)
+			error = rea__is_host(text) ? rea__copy_text(reader, text, &hosts[i])
+						   : rea__refuse_value(reader, item, "a host name without a port", "");
+	}
+	settings->admin_hosts = hosts;
+	settings->admin_hosts_len = node->length;
+	return error;
+}
+
+static void format_hosts(const struct rea__field *field, const void *value, struct rea_format *text)
+{
+	const struct rea_config_settings *settings = value;
+
+	(void)field;
+	if (settings->admin_hosts_len == 0)
+		rea_format_text(text, "none");
+	for (size_t i = 0; i < settings->admin_hosts_len; i++) {
+		rea_format_text(text, i > 0 ? ", " : "");
+		rea_format_text(text, settings->admin_hosts[i]);
+	}
+}
+
+static const struct rea__type type_hosts = {read_hosts, format_hosts};
+
 static int read_header(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	static const char expected[] = "the name of a header such as x-biz-id";
@@ -85,12 +154,11 @@ static int read_header(struct rea__reader *reader, const struct rea__node *node,
 
 static const struct rea__type type_header = {read_header, rea__format_text};
 
-static int read_file(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+static int read_file_or(struct rea__reader *reader, const struct rea__node *node, const char *expected, void *ret_value)
 {
 	struct rea_slice text;
-	int error = rea__expect_text(reader, node, "a path, \"-\" for standard output, or off", &text);
+	int error = rea__expect_text(reader, node, expected, &text);
 
-	(void)field;
 	if (error != 0)
 		return error;
 	if (rea_slice_equal(text, REA_SLICE_LIT("off"))) {
@@ -98,6 +166,18 @@ static int read_file(struct rea__reader *reader, const struct rea__node *node, c
 		return 0;
 	}
 	return rea__copy_text(reader, text, ret_value);
+}
+
+static int read_file(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+{
+	(void)field;
+	return read_file_or(reader, node, "a path, \"-\" for standard output, or off", ret_value);
+}
+
+static int read_path(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
+{
+	(void)field;
+	return read_file_or(reader, node, "a path, or off", ret_value);
 }
 
 static void format_file(const struct rea__field *field, const void *value, struct rea_format *text)
@@ -109,6 +189,7 @@ static void format_file(const struct rea__field *field, const void *value, struc
 }
 
 static const struct rea__type type_file = {read_file, format_file};
+static const struct rea__type type_path = {read_path, format_file};
 
 static int read_power(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
@@ -138,6 +219,9 @@ static const struct rea__field events_fields[] = {
     {.name = "ring", .type = &rea__type_u32, .offset = SETTING(events.ring), .max = 1000000},
     {.name = "sample-success", .type = &rea__type_double, .offset = SETTING(events.sample_success), .max = 1},
     {.name = "queue-bytes", .type = &type_power, .offset = SETTING(events.queue_bytes), .min = 4096, .max = 64 << 20},
+    {.name = "sqlite", .type = &type_path, .offset = SETTING(events.sqlite)},
+    {.name = "sqlite-retention-hours", .type = &rea__type_u32, .offset = SETTING(events.sqlite_retention_hours), .min = 1, .max = 87600},
+    {.name = "sqlite-max-mb", .type = &rea__type_u32, .offset = SETTING(events.sqlite_max_mb), .min = 8, .max = 1048576},
 };
 const struct rea__block rea__events_block = {"events", FIELDS(events_fields), REA__LINES_EVENTS};
 
@@ -148,11 +232,16 @@ static const struct rea__field limits_fields[] = {
 	.min = 1,
 	.max = 1000000,
 	.note = "this limit cannot be turned off"},
+    {.name = "parked-calls", .type = &rea__type_u32, .offset = SETTING(limits.parked_calls), .min = 1, .max = 1000000},
     {.name = "header-bytes", .type = &rea__type_u32, .offset = SETTING(limits.header_bytes), .min = 1024, .max = 1 << 20},
     {.name = "headers", .type = &rea__type_u32, .offset = SETTING(limits.headers), .min = 8, .max = 1000},
     {.name = "connections", .type = &rea__type_u32, .offset = SETTING(limits.connections), .min = 1, .max = 1000000},
     {.name = "upstream-connections", .type = &rea__type_u32, .offset = SETTING(limits.upstream_connections), .min = 1, .max = 1000000},
     {.name = "upstream-idle", .type = &rea__type_u32, .offset = SETTING(limits.upstream_idle), .max = 1000000},
+    {.name = "admin-connections", .type = &rea__type_u32, .offset = SETTING(limits.admin_connections), .min = 8, .max = 100000},
+    {.name = "task-queue", .type = &rea__type_u32, .offset = SETTING(limits.task_queue), .min = 1, .max = 100000000},
+    {.name = "task-bytes", .type = &rea__type_u32, .offset = SETTING(limits.task_bytes), .min = 1024, .max = 64 << 20},
+    {.name = "task-attempts-max", .type = &rea__type_u32, .offset = SETTING(limits.task_attempts), .min = 1, .max = REA_TASK_ATTEMPTS_MAX},
 };
 const struct rea__block rea__limits_block = {"limits", FIELDS(limits_fields), REA__LINES_LIMITS};
 
@@ -167,15 +256,37 @@ static const struct rea__field timeouts_fields[] = {
 };
 const struct rea__block rea__timeouts_block = {"timeouts", FIELDS(timeouts_fields), REA__LINES_TIMEOUTS};
 
+static const struct rea__field tasks_fields[] = {
+    {.name = "file", .type = &type_path, .offset = SETTING(tasks.file)},
+    {.name = "concurrency", .type = &rea__type_u32, .offset = SETTING(tasks.concurrency), .min = 1, .max = 10000},
+    {.name = "target-concurrency", .type = &rea__type_u32, .offset = SETTING(tasks.target_concurrency), .min = 1, .max = 10000},
+    {.name = "retention-hours", .type = &rea__type_u32, .offset = SETTING(tasks.retention_hours), .min = 1, .max = 87600},
+    {.name = "reply-bytes", .type = &rea__type_u32, .offset = SETTING(tasks.reply_bytes), .max = 1 << 20},
+    {.name = "policy", .type = &rea__type_node, .offset = offsetof(struct rea__document, task_policy)},
+    {.name = "urls", .type = &rea__type_node, .offset = offsetof(struct rea__document, task_urls)},
+    {.name = "targets", .type = &rea__type_node, .offset = offsetof(struct rea__document, task_targets)},
+};
+const struct rea__block rea__tasks_block = {"tasks", FIELDS(tasks_fields), REA__LINES_TASKS};
+
+static const struct rea__field sources_fields[] = {
+    {.name = "snapshot-dir", .type = &type_path, .offset = SETTING(sources.snapshot_dir)},
+    {.name = "policy", .type = &rea__type_node, .offset = offsetof(struct rea__document, sources)},
+};
+const struct rea__block rea__sources_block = {"sources", FIELDS(sources_fields), REA__NO_LINES};
+
 static const struct rea__field root_fields[] = {
     {.name = "listen", .type = &type_listen},
     {.name = "admin", .type = &rea__type_address, .offset = SETTING(admin)},
+    {.name = "admin-hosts", .type = &type_hosts},
     {.name = "threads", .type = &rea__type_u32, .offset = SETTING(threads), .min = 1, .max = 64},
     {.name = "biz-id-header", .type = &type_header, .offset = SETTING(biz_id_header)},
+    {.name = "trusted-edge", .type = &rea__type_edge},
     {.name = "http", .type = &rea__type_block, .block = &rea__http_block},
     {.name = "events", .type = &rea__type_block, .block = &rea__events_block},
     {.name = "limits", .type = &rea__type_block, .block = &rea__limits_block},
     {.name = "timeouts", .type = &rea__type_block, .block = &rea__timeouts_block},
+    {.name = "tasks", .type = &rea__type_block, .block = &rea__tasks_block},
+    {.name = "sources", .type = &rea__type_block, .block = &rea__sources_block},
     {.name = "services", .type = &rea__type_node, .offset = offsetof(struct rea__document, services)},
     {.name = "contracts", .type = &rea__type_node, .offset = offsetof(struct rea__document, contracts)},
     {.name = "profiles", .type = &rea__type_node, .offset = offsetof(struct rea__document, profiles)},
@@ -188,8 +299,9 @@ _Static_assert(
     sizeof(events_fields) / sizeof(events_fields[0]) == REA__LINES_LIMITS - REA__LINES_EVENTS, "lines of events");
 _Static_assert(
     sizeof(limits_fields) / sizeof(limits_fields[0]) == REA__LINES_TIMEOUTS - REA__LINES_LIMITS, "lines of limits");
-_Static_assert(sizeof(timeouts_fields) / sizeof(timeouts_fields[0]) == REA__LINES_COUNT - REA__LINES_TIMEOUTS,
+_Static_assert(sizeof(timeouts_fields) / sizeof(timeouts_fields[0]) == REA__LINES_TASKS - REA__LINES_TIMEOUTS,
     "lines of timeouts");
+_Static_assert(sizeof(tasks_fields) / sizeof(tasks_fields[0]) == REA__LINES_COUNT - REA__LINES_TASKS, "lines of tasks");
 
 static const struct rea__node *child_of(const struct rea__node *node, const char *name)
 {

@@ -10,6 +10,7 @@
 #define REA_CONFIG_SNAPSHOT_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "config/reader.h"
@@ -78,6 +79,10 @@ struct rea__retry {
 };
 
 extern const struct rea__block rea__policy_block; /* out is a struct rea__policy_reading */
+/* Keys of a task's policy; out is a struct rea_policy. rea__task_policy_keys: the key that each field sets. */
+extern const struct rea__block rea__task_policy_block;
+#define REA__TASK_POLICY_FIELDS 10
+extern const enum rea_policy_key rea__task_policy_keys[REA__TASK_POLICY_FIELDS];
 extern const struct rea__block rea__budget_block;
 extern const struct rea__block rea__breaker_block;
 /* The defaults as an object that lives for ever, so that values are copied from it with padding and all. */
@@ -138,9 +143,10 @@ enum {
 	REA__LINES_ROOT = 0,
 	REA__LINES_HTTP = REA__LINES_ROOT + REA__BLOCK_FIELDS_MAX,
 	REA__LINES_EVENTS = REA__LINES_HTTP + 2,
-	REA__LINES_LIMITS = REA__LINES_EVENTS + 4,
-	REA__LINES_TIMEOUTS = REA__LINES_LIMITS + 6,
-	REA__LINES_COUNT = REA__LINES_TIMEOUTS + 5
+	REA__LINES_LIMITS = REA__LINES_EVENTS + 7,
+	REA__LINES_TIMEOUTS = REA__LINES_LIMITS + 11,
+	REA__LINES_TASKS = REA__LINES_TIMEOUTS + 5,
+	REA__LINES_COUNT = REA__LINES_TASKS + 8
 };
 
 struct rea__document {
@@ -149,12 +155,30 @@ struct rea__document {
 	const struct rea__node *contracts;
 	const struct rea__node *profiles;
 	const struct rea__node *rpc;
+	const struct rea__node *task_policy;
+	const struct rea__node *task_urls;
+	const struct rea__node *task_targets;
+	const struct rea__node *sources;
 };
-extern const struct rea__block rea__root_block; /* out is a struct rea__document */
+extern const struct rea__type rea__type_edge; /* of the whole settings */
+struct rea__ranges {
+	const struct rea_config_range *items;
+	size_t len;
+};
+extern const struct rea__type rea__type_private; /* struct rea__ranges */
+extern const struct rea__block rea__root_block;  /* out is a struct rea__document */
 extern const struct rea__block rea__http_block;
 extern const struct rea__block rea__events_block;
 extern const struct rea__block rea__limits_block;
 extern const struct rea__block rea__timeouts_block;
+extern const struct rea__block rea__tasks_block;
+extern const struct rea__block rea__sources_block;
+extern const struct rea__block rea__source_block;
+extern const struct rea__block rea__nacos_block;
+extern const struct rea__block rea__etcd_block;
+extern const struct rea__block rea__sign_block;
+extern const struct rea__block rea__url_block;
+extern const struct rea__block rea__target_block;
 extern const struct rea__block rea__service_block;
 extern const struct rea__block rea__instance_block;
 extern const struct rea__block rea__contract_block;
@@ -166,15 +190,21 @@ struct rea_config {
 	atomic_uint references;
 	struct rea_arena arena;
 	const char *name;
+	struct rea_config *base; /* whose everything but the policy this is; NULL = its own. Owned as a reference */
+	const char *policy_name; /* the document that the policy stands in; NULL = this one */
 	char version[REA_HASH_HEX_SIZE];
 	struct rea_config_settings settings;
 	uint32_t lines[REA__LINES_COUNT];
+	const uint32_t *task_policy_lines; /* see struct rea__level */
 	struct rea_config_service *services;
 	size_t services_len;
 	struct rea_map by_name;          /* of services */
 	struct rea_map by_host;          /* names and hosts in lower case */
 	struct rea_contract **contracts; /* one per service, owned; NULL = none */
-	struct rea__profile *profiles;   /* the built-in ones first */
+	struct rea_config_contract_file *contract_files;
+	size_t contract_files_len;
+	uint64_t documents_hash;       /* of the document and its contract files, one after the other */
+	struct rea__profile *profiles; /* the built-in ones first */
 	size_t profiles_len;
 	struct rea__retry feign;
 	struct rea__retry grpc;
@@ -182,9 +212,14 @@ struct rea_config {
 
 /* Each reads one part of the document into config, in this order. node NULL = absent. */
 int rea__settings_check(struct rea__reader *reader, const struct rea__node *root, const struct rea_config_settings *settings);
+/* What hangs on tasks: policy, urls, targets. After the services. */
+int rea__tasks_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config);
+int rea__sources_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 int rea__services_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 int rea__contracts_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 int rea__profiles_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+/* load.c: a whole file, at most one byte more than a document may have. Returns 0, REA_ERR_IO or REA_ERR_NOMEM; info may be NULL. */
+int rea__file_read(const char *path, struct rea_buffer *content, struct rea_error_info *info);
 /* A value of the key `profile`. */
 int rea__profile_find(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
     const struct rea__profile **ret_profile);

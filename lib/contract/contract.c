@@ -333,6 +333,7 @@ static int append(struct rea_contract *contract, const struct rea_operation *ope
 	struct entry *entry = &contract->entries[contract->count];
 	int error;
 
+	assert(contract->entries != NULL && contract->count < contract->capacity); /* room was reserved */
 	if (texts == NULL)
 		return REA_ERR_NOMEM;
 	memcpy(texts, operation->key, key);
@@ -345,47 +346,85 @@ static int append(struct rea_contract *contract, const struct rea_operation *ope
 	entry->operation.index = contract->count;
 	entry->next = contract->nodes[node].first;
 	error = rea_map_insert(&contract->keys, rea_slice_make(texts, key - 1), (uint32_t)contract->count);
-	assert(error == 0); /* room was reserved */
+	assert(error == 0);
 	contract->nodes[node].first = (uint32_t)contract->count++;
 	return 0;
 }
 
-int rea_contract_add(struct rea_contract *contract, const struct rea_operation *operation, struct rea_error_info *ret_info)
+/* What is the same in every way of getting in: is it an operation at all, and where does its template end? */
+static int place(struct rea_contract *contract, const struct rea_operation *operation, uint32_t *ret_node,
+    struct rea_error_info *info)
 {
 	struct rea__segment segments[REA_CONTRACT_SEGMENTS_MAX];
-	const struct rea_operation *other;
 	size_t count;
-	uint32_t node;
 	int error;
 
 	assert(!contract->finished);
 	if (!rea__is_token(operation->http_method, strlen(operation->http_method)))
-		return refuse(ret_info, REA_ERR_INVALID, operation, "\"%s\" is no HTTP method", operation->http_method);
+		return refuse(info, REA_ERR_INVALID, operation, "\"%s\" is no HTTP method", operation->http_method);
 	if (operation->key[0] == '\0')
-		return refuse(ret_info, REA_ERR_INVALID, operation, "the method key is empty");
-	if (contract->count == REA_CONTRACT_OPERATIONS_MAX)
-		return refuse(ret_info, REA_ERR_LIMIT, operation, "a contract has more than %d operations",
-		    REA_CONTRACT_OPERATIONS_MAX);
-	error = parse_template(operation, segments, &count, ret_info);
+		return refuse(info, REA_ERR_INVALID, operation, "the method key is empty");
+	error = parse_template(operation, segments, &count, info);
 	if (error != 0)
 		return error;
-	other = rea_contract_find_key(contract, operation->key, strlen(operation->key));
-	if (other != NULL)
-		return refuse(ret_info, REA_ERR_INVALID, operation,
-		    "the method key \"%s\" is used twice: for %s %s and for %s %s", operation->key, other->http_method,
-		    other->path, operation->http_method, operation->path);
 	error = reserve(contract);
 	if (error == 0)
-		error = enter(contract, segments, count, &node);
-	if (error != 0)
-		return refuse(ret_info, error, operation, "%s", rea_error_text(error));
-	other = operation_at(contract, node, operation->http_method, strlen(operation->http_method));
+		error = enter(contract, segments, count, ret_node);
+	return error ? refuse(info, error, operation, "%s", rea_error_text(error)) : 0;
+}
+
+static const struct rea_operation *same_requests(
+    const struct rea_contract *contract, const struct rea_operation *operation, uint32_t node)
+{
+	return operation_at(contract, node, operation->http_method, strlen(operation->http_method));
+}
+
+static int add_at(
+    struct rea_contract *contract, const struct rea_operation *operation, uint32_t node, struct rea_error_info *info)
+{
+	const struct rea_operation *other = rea_contract_find_key(contract, operation->key, strlen(operation->key));
+	int error;
+
 	if (other != NULL)
-		return refuse(ret_info, REA_ERR_INVALID, operation,
+		return refuse(info, REA_ERR_INVALID, operation, "the method key \"%s\" is used twice: for %s %s and for %s %s",
+		    operation->key, other->http_method, other->path, operation->http_method, operation->path);
+	other = same_requests(contract, operation, node);
+	if (other != NULL)
+		return refuse(info, REA_ERR_INVALID, operation,
 		    "%s %s takes the same requests as %s, which has the key \"%s\"", operation->http_method,
 		    operation->path, other->path, other->key);
+	if (contract->count == REA_CONTRACT_OPERATIONS_MAX)
+		return refuse(info, REA_ERR_LIMIT, operation, "a contract has more than %d operations",
+		    REA_CONTRACT_OPERATIONS_MAX);
 	error = append(contract, operation, node);
-	return error ? refuse(ret_info, error, operation, "%s", rea_error_text(error)) : 0;
+	return error ? refuse(info, error, operation, "%s", rea_error_text(error)) : 0;
+}
+
+int rea_contract_add(struct rea_contract *contract, const struct rea_operation *operation, struct rea_error_info *ret_info)
+{
+	uint32_t node;
+	int error = place(contract, operation, &node, ret_info);
+
+	return error ? error : add_at(contract, operation, node, ret_info);
+}
+
+int rea_contract_combine(struct rea_contract *contract, const struct rea_operation *operation, struct rea_error_info *ret_info)
+{
+	const struct rea_operation *other;
+	struct rea_operation *mine;
+	uint32_t node;
+	int error = place(contract, operation, &node, ret_info);
+
+	if (error != 0)
+		return error;
+	other = same_requests(contract, operation, node);
+	if (other == NULL || strcmp(other->key, operation->key) != 0)
+		return add_at(contract, operation, node, ret_info);
+	mine = &contract->entries[other->index].operation;
+	mine->grant = rea_grant_combine(mine->grant, operation->grant);
+	mine->generate_key = (mine->generate_key || operation->generate_key) &&
+			     mine->grant.permission == REA_PERMISSION_IDEMPOTENT_WITH_KEY;
+	return 0;
 }
 
 int rea_contract_finish(struct rea_contract *contract)

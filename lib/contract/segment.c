@@ -1,21 +1,11 @@
 #include "contract/segment.h"
 
 #include "base/hash.h"
+#include "base/slice.h"
 
 #include <rea/contract.h>
 
 #include <string.h>
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
 
 /* The byte that an escape at text, with left bytes to come, stands for; -1 = malformed. */
 static int decode_escape(const char *text, size_t left)
@@ -24,8 +14,8 @@ static int decode_escape(const char *text, size_t left)
 
 	if (left < 3)
 		return -1;
-	high = hex_digit(text[1]);
-	low = hex_digit(text[2]);
+	high = rea_ascii_hex(text[1]);
+	low = rea_ascii_hex(text[2]);
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

@@ -4,7 +4,7 @@
  */
 #include <rea/adaptive.h>
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 
 #include <rea/time.h>
 
@@ -47,7 +47,8 @@ static int check(const struct rea_adaptive_options *o, struct rea_error_info *in
 	    {"latency_ns_max", "latency_ns_max", (double)o->latency_ns_max, 1, DBL_MAX, false, NULL},
 	};
 
-	assert(o->version == REA_ADAPTIVE_OPTIONS_VERSION);
+	assert(o->version == REA_ADAPTIVE_OPTIONS_VERSION &&
+	       "the options were not initialised by rea_adaptive_options_init");
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 

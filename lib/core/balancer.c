@@ -32,6 +32,8 @@ bool rea__candidates_have(const struct rea__candidates *candidates, const struct
 {
 	struct rea_grant grant;
 
+	if (!candidates->ejected && rea__is_ejected(instance) && !rea__may_probe(candidates, instance))
+		return false;
 	if (have_all(candidates))
 		return true;
 	grant = rea_grant_combine(candidates->grant, instance->grant);
@@ -69,11 +71,12 @@ void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64
 	else if (answered || (load->latency_ns > 0 && latency_ns > load->latency_ns))
 		/* A failure, or a caller who left, tells only how long there was no answer. */
 		load->latency_ns = kept * load->latency_ns + (1 - kept) * latency_ns;
-	if (report->outcome == REA_OUTCOME_CANCELLED)
-		return;
-	load->failure_rate = kept * load->failure_rate + (answered ? 0 : 1 - kept);
-	load->samples += load->samples < UINT32_MAX;
-	load->updated_ns = rea_time_max(load->updated_ns, now_ns);
+	if (report->outcome != REA_OUTCOME_CANCELLED) {
+		load->failure_rate = kept * load->failure_rate + (answered ? 0 : 1 - kept);
+		load->samples += load->samples < UINT32_MAX;
+		load->updated_ns = rea_time_max(load->updated_ns, now_ns);
+	}
+	rea__ejection_end(load, report, answered, now_ns);
 }
 
 /* ---- the choice ---- */
@@ -83,34 +86,26 @@ static uint32_t weight_of(const struct rea_instance *instance)
 	return instance->weight > 0 ? instance->weight : 1;
 }
 
-/* How long one more request would take on it, in effect. */
-static double load_of(const struct rea_instance *instance, const struct rea_load *load, double latency_ns, double faded,
-    double mean_weight)
-{
-	double success = 1.02 - load->failure_rate * faded;
-
-	return (1 + load->in_flight * mean_weight / weight_of(instance)) * latency_ns / (success * success);
-}
-
-/* Of two instances, a unless b is clearly less loaded. */
+/* Of two instances, a unless b is clearly less loaded: how long one more request would take on it, in effect. */
 static size_t less_loaded(const struct rea_instances *instances, size_t a, size_t b, double mean_weight, uint64_t now_ns)
 {
 	static const struct rea_load unmeasured = {0};
-	const struct rea_instance *instance_a = &instances->items[a], *instance_b = &instances->items[b];
-	const struct rea_load *load_a = instance_a->load ? instance_a->load : &unmeasured;
-	const struct rea_load *load_b = instance_b->load ? instance_b->load : &unmeasured;
-	double faded_a = fading(load_a, now_ns), faded_b = fading(load_b, now_ns);
-	double latency_a = load_a->latency_ns * faded_a, latency_b = load_b->latency_ns * faded_b;
+	const struct rea_instance *pair[] = {&instances->items[a], &instances->items[b]};
+	double latency[2], load[2];
 
+	for (size_t i = 0; i < 2; i++) {
+		const struct rea_load *seen = pair[i]->load ? pair[i]->load : &unmeasured;
+		double faded = fading(seen, now_ns), success = 1.02 - seen->failure_rate * faded;
+
+		latency[i] = seen->latency_ns * faded;
+		load[i] = (1 + seen->in_flight * mean_weight / weight_of(pair[i])) / (success * success);
+	}
 	/* An unknown latency counts as the other's: a new instance is neither flooded nor shunned. */
-	if (latency_a <= 0 || latency_b <= 0)
-		latency_a = latency_b = LATENCY_NS_MIN;
-	latency_a = latency_a > LATENCY_NS_MIN ? latency_a : LATENCY_NS_MIN;
-	latency_b = latency_b > LATENCY_NS_MIN ? latency_b : LATENCY_NS_MIN;
-	return load_of(instance_b, load_b, latency_b, faded_b, mean_weight) * TIE <
-		       load_of(instance_a, load_a, latency_a, faded_a, mean_weight)
-		   ? b
-		   : a;
+	if (latency[0] <= 0 || latency[1] <= 0)
+		latency[0] = latency[1] = LATENCY_NS_MIN;
+	for (size_t i = 0; i < 2; i++)
+		load[i] *= latency[i] > LATENCY_NS_MIN ? latency[i] : LATENCY_NS_MIN;
+	return load[1] * TIE < load[0] ? b : a;
 }
 
 static size_t choose_listed(const struct rea_instances *instances, const struct rea__candidates *candidates)
@@ -119,20 +114,6 @@ static size_t choose_listed(const struct rea_instances *instances, const struct 
 		if (rea__candidates_have(candidates, &instances->items[i]))
 			return i;
 	return SIZE_MAX;
-}
-
-/* All are candidates with the same weight. */
-static size_t choose_equal(const struct rea_instances *instances, struct rea_random *random, uint64_t now_ns)
-{
-	size_t a, b;
-
-	if (instances->count < 2)
-		return instances->count == 1 ? 0 : SIZE_MAX;
-	a = (size_t)rea_random_below(random, instances->count);
-	b = (size_t)rea_random_below(random, instances->count - 1);
-	if (b >= a)
-		b++;
-	return less_loaded(instances, a, b, weight_of(&instances->items[0]), now_ns);
 }
 
 /* A candidate other than skip, drawn by weight. weight: the sum of theirs, > 0. */
@@ -173,21 +154,44 @@ static size_t choose_weighted(const struct rea_instances *instances, const struc
 	return less_loaded(instances, a, b, (double)weight / (double)count, now_ns);
 }
 
+/* All are candidates with the same weight. */
+static size_t choose_equal(const struct rea_instances *instances, const struct rea__candidates *candidates,
+    struct rea_random *random, uint64_t now_ns)
+{
+	size_t a, b;
+
+	if (instances->count < 2)
+		return instances->count == 1 ? 0 : SIZE_MAX;
+	a = (size_t)rea_random_below(random, instances->count);
+	b = (size_t)rea_random_below(random, instances->count - 1);
+	if (b >= a)
+		b++;
+	/* Only a draw that meets an ejected one looks at the whole list. */
+	if (rea__is_ejected(&instances->items[a]) || rea__is_ejected(&instances->items[b]))
+		return choose_weighted(instances, candidates, random, now_ns);
+	return less_loaded(instances, a, b, weight_of(&instances->items[0]), now_ns);
+}
+
 size_t rea__balancer_choose(const struct rea_instances *instances, const struct rea__candidates *candidates,
     struct rea_random *random, uint64_t now_ns)
 {
 	if (instances->balance == REA_BALANCE_LISTED)
 		return choose_listed(instances, candidates);
 	if (instances->equal_weights && have_all(candidates))
-		return choose_equal(instances, random, now_ns);
+		return choose_equal(instances, candidates, random, now_ns);
 	return choose_weighted(instances, candidates, random, now_ns);
 }
 
 size_t rea_balancer_choose(const struct rea_instances *instances, const struct rea_instance_id *excluded,
     size_t excluded_len, struct rea_random *random, uint64_t now_ns)
 {
-	const struct rea__candidates candidates = {
-	    .excluded = excluded, .excluded_len = excluded_len, .permitted = REA__PERMISSIONS_ALL};
+	struct rea__candidates candidates = {.excluded = excluded,
+	    .excluded_len = excluded_len,
+	    .permitted = REA__PERMISSIONS_ALL,
+	    .ejected = instances->never_eject,
+	    .now_ns = now_ns};
+	size_t chosen = rea__balancer_choose(instances, &candidates, random, now_ns);
 
-	return rea__balancer_choose(instances, &candidates, random, now_ns);
+	candidates.ejected = true;
+	return chosen != SIZE_MAX ? chosen : rea__balancer_choose(instances, &candidates, random, now_ns);
 }

@@ -31,7 +31,7 @@
  * Each change of state begins a generation. The window lives on through OPEN and HALF_OPEN, where it decides nothing,
  * so that late results still show in the rates; closing starts it afresh.
  */
-#include <rea/breaker.h>
+#include "core/breaker.h"
 
 #include "base/probe.h"
 #include "core/window.h"
@@ -41,10 +41,6 @@
 
 #include <assert.h>
 #include <string.h>
-
-#define WINDOW_CALLS_MAX 10000
-#define WINDOW_SECONDS_MAX 3600
-#define PERMITTED_MAX 1000
 
 struct rea_breaker {
 	struct rea_breaker_policy policy;
@@ -128,22 +124,14 @@ static uint64_t catch_up(struct rea_breaker *breaker, uint64_t now_ns)
 	return breaker->now_ns;
 }
 
-static bool policy_is_valid(const struct rea_breaker_policy *policy)
-{
-	uint32_t size_max = policy->window_type == REA_BREAKER_TIME_BASED ? WINDOW_SECONDS_MAX : WINDOW_CALLS_MAX;
-
-	return policy->failure_rate_threshold > 0 && policy->failure_rate_threshold <= 100 &&
-	       policy->slow_call_rate_threshold > 0 && policy->slow_call_rate_threshold <= 100 &&
-	       policy->window_size >= 1 && policy->window_size <= size_max && policy->minimum_calls >= 1 &&
-	       policy->permitted_in_half_open >= 1 && policy->permitted_in_half_open <= PERMITTED_MAX;
-}
-
-int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc, struct rea_breaker **ret_breaker)
+int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc,
+    struct rea_breaker **ret_breaker, struct rea_error_info *ret_info)
 {
 	struct rea_breaker *breaker;
+	int error = rea_breaker_policy_validate(policy, ret_info);
 
-	if (!policy_is_valid(policy))
-		return REA_ERR_INVALID;
+	if (error != 0)
+		return error;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
 	breaker = alloc->realloc(NULL, sizeof(*breaker) + policy->window_size * sizeof(struct rea__tally), alloc->user_data);
@@ -279,7 +267,7 @@ enum rea_breaker_state rea_breaker_state(const struct rea_breaker *breaker)
 
 void rea_breaker_force(struct rea_breaker *breaker, enum rea_breaker_state state, uint64_t now_ns)
 {
-	assert(state < REA_BREAKER_STATE_COUNT);
+	assert(state < REA_BREAKER_STATE_COUNT && "rea_breaker_force: the state is none of rea/breaker.h");
 	now_ns = catch_up(breaker, now_ns);
 	change_state(breaker, state, true, now_ns);
 	breaker_assert_valid(breaker);
@@ -304,6 +292,24 @@ double rea_breaker_slow_call_rate(const struct rea_breaker *breaker, uint64_t no
 	return total.calls < rea__minimum_calls(&breaker->policy) ? -1 : rea__percent(total.slow, total.calls);
 }
 
+void rea__breaker_look(const struct rea_breaker *breaker, uint64_t now_ns, struct rea__breaker_view *ret_view)
+{
+	const struct rea_breaker_policy *policy = &breaker->policy;
+	uint64_t end_ns = REA_NEVER;
+
+	if (breaker->state == REA_BREAKER_OPEN)
+		end_ns = open_until(policy, breaker->since_ns);
+	else if (breaker->state == REA_BREAKER_HALF_OPEN)
+		end_ns = half_open_until(breaker);
+	*ret_view = (struct rea__breaker_view){.policy = policy,
+	    .state = breaker->state,
+	    .left_ns = rea_time_sub(end_ns, rea_time_max(breaker->now_ns, now_ns)),
+	    .permits_left = breaker->permits_left,
+	    .calls = total_at(breaker, now_ns).calls,
+	    .failure_rate = rea_breaker_failure_rate(breaker, now_ns),
+	    .slow_call_rate = rea_breaker_slow_call_rate(breaker, now_ns)};
+}
+
 void rea_breaker_on_change(struct rea_breaker *breaker,
     void (*changed)(enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns, void *user_data), void *user_data)
 {
@@ -319,5 +325,5 @@ const char *rea_breaker_state_name(enum rea_breaker_state state)
 #undef X
 	};
 
-	return (size_t)state < REA_BREAKER_STATE_COUNT ? names[state] : "invalid";
+	return (size_t)state < REA_BREAKER_STATE_COUNT ? names[state] : "unknown";
 }

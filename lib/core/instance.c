@@ -1,8 +1,7 @@
 /* The identity of an instance, and its text. */
 #include <rea/call.h>
 
-#include "base/format.h"
-#include "base/slice.h"
+#include "base/address.h"
 #include "core/internal.h"
 
 #include <string.h>
@@ -13,6 +12,14 @@ bool rea_instance_id_equal(const struct rea_instance_id *a, const struct rea_ins
 	return a->port == b->port && memcmp(a->address, b->address, sizeof(a->address)) == 0;
 }
 
+size_t rea__instance_find(const struct rea_instances *instances, const struct rea_instance_id *id)
+{
+	for (size_t i = 0; i < instances->count; i++)
+		if (rea_instance_id_equal(&instances->items[i].id, id))
+			return i;
+	return SIZE_MAX;
+}
+
 bool rea__instance_id_in(const struct rea_instance_id *id, const struct rea_instance_id *ids, size_t ids_len)
 {
 	for (size_t i = 0; i < ids_len; i++)
@@ -21,183 +28,27 @@ bool rea__instance_id_in(const struct rea_instance_id *id, const struct rea_inst
 	return false;
 }
 
-/* ---- to text ---- */
-
-static const uint8_t mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-static void format_ipv4(struct rea_format *text, const uint8_t *octets)
-{
-	for (size_t i = 0; i < 4; i++) {
-		if (i > 0)
-			rea_format_text(text, ".");
-		rea_format_u64(text, octets[i]);
-	}
-}
-
-static unsigned group(const uint8_t *address, size_t i)
-{
-	return (unsigned)address[2 * i] << 8 | address[2 * i + 1];
-}
-
-/* The longest run of at least two zero groups, the first of equals; returns its length, or 0 (RFC 5952 section 4.2). */
-static size_t longest_zeros(const uint8_t *address, size_t *ret_start)
-{
-	size_t best = 1, run = 0;
-
-	for (size_t i = 0; i < 8; i++) {
-		run = group(address, i) == 0 ? run + 1 : 0;
-		if (run > best) {
-			best = run;
-			*ret_start = i + 1 - run;
-		}
-	}
-	return best > 1 ? best : 0;
-}
-
-static void format_ipv6(struct rea_format *text, const uint8_t *address)
-{
-	size_t zeros_start = 8, zeros = longest_zeros(address, &zeros_start);
-
-	for (size_t i = 0; i < 8; i++) {
-		if (i == zeros_start) {
-			rea_format_text(text, "::");
-			i += zeros - 1;
-			continue;
-		}
-		if (i > 0 && i != zeros_start + zeros)
-			rea_format_text(text, ":");
-		rea_format_hex(text, group(address, i));
-	}
-}
-
 size_t rea_instance_id_format(const struct rea_instance_id *id, char *ret_text, size_t size)
 {
+	bool ipv4 = rea_address_is_ipv4(id->address);
 	struct rea_format text;
 
 	rea_format_init(&text, ret_text, size);
-	if (memcmp(id->address, mapped_prefix, sizeof(mapped_prefix)) == 0) {
-		format_ipv4(&text, id->address + 12);
-	} else {
-		rea_format_text(&text, "[");
-		format_ipv6(&text, id->address);
-		rea_format_text(&text, "]");
-	}
-	rea_format_text(&text, ":");
+	rea_format_text(&text, ipv4 ? "" : "[");
+	rea_address_format(id->address, &text);
+	rea_format_text(&text, ipv4 ? ":" : "]:");
 	rea_format_u64(&text, id->port);
 	return text.length;
 }
 
-/* ---- from text ---- */
-
-/* Decimal without leading zeros (they read as octal elsewhere), at most max. */
-static bool parse_decimal(struct rea_slice s, uint64_t max, unsigned *ret_value)
+/* Without leading zeros, which read as octal elsewhere. */
+static bool parse_port(struct rea_slice s, uint16_t *ret_port)
 {
 	uint64_t value;
 
-	if (!rea_slice_to_u64(s, &value) || value > max || (s.length > 1 && s.data[0] == '0'))
+	if (!rea_slice_to_u64(s, &value) || value == 0 || value > UINT16_MAX || s.data[0] == '0')
 		return false;
-	*ret_value = (unsigned)value;
-	return true;
-}
-
-static bool parse_hex_group(struct rea_slice s, unsigned *ret_value)
-{
-	unsigned value = 0;
-
-	if (s.length == 0 || s.length > 4)
-		return false;
-	for (size_t i = 0; i < s.length; i++) {
-		char c = rea_ascii_lower(s.data[i]);
-
-		if (c >= '0' && c <= '9')
-			value = value << 4 | (unsigned)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			value = value << 4 | (unsigned)(c - 'a' + 10);
-		else
-			return false;
-	}
-	*ret_value = value;
-	return true;
-}
-
-/* Cut off what stands before the first separator; with none, all of it. */
-static struct rea_slice cut(struct rea_slice *rest, char separator)
-{
-	const char *at = rest->length > 0 ? memchr(rest->data, separator, rest->length) : NULL;
-	struct rea_slice head = *rest;
-
-	if (at == NULL) {
-		*rest = rea_slice_make(rest->data + rest->length, 0);
-		return head;
-	}
-	head.length = (size_t)(at - rest->data);
-	*rest = rea_slice_make(at + 1, rest->length - head.length - 1);
-	return head;
-}
-
-static bool parse_ipv4(struct rea_slice s, uint8_t *ret_octets)
-{
-	for (size_t i = 0; i < 4; i++) {
-		bool more = s.length > 0 && memchr(s.data, '.', s.length) != NULL;
-		unsigned octet;
-
-		if (more != (i < 3) || !parse_decimal(cut(&s, '.'), 255, &octet))
-			return false;
-		ret_octets[i] = (uint8_t)octet;
-	}
-	return true;
-}
-
-/* Groups between colons, at most `max`; the last one may be IPv4 and counts as two. Returns how many, or -1. */
-static int parse_groups(struct rea_slice s, size_t max, uint8_t *ret_bytes)
-{
-	size_t count = 0;
-
-	if (s.length == 0)
-		return 0;
-	for (;;) {
-		bool more = memchr(s.data, ':', s.length) != NULL;
-		struct rea_slice part = cut(&s, ':');
-		unsigned value;
-
-		if (!more && count + 2 <= max && parse_ipv4(part, ret_bytes + 2 * count))
-			return (int)count + 2;
-		if (count == max || !parse_hex_group(part, &value))
-			return -1;
-		ret_bytes[2 * count] = (uint8_t)(value >> 8);
-		ret_bytes[2 * count + 1] = (uint8_t)value;
-		count++;
-		if (!more)
-			return (int)count;
-		if (s.length == 0)
-			return -1;
-	}
-}
-
-static bool parse_ipv6(struct rea_slice s, uint8_t *ret_address)
-{
-	uint8_t front[16] = {0}, back[16] = {0};
-	int front_groups, back_groups;
-	size_t gap = 0;
-
-	while (gap + 1 < s.length && !(s.data[gap] == ':' && s.data[gap + 1] == ':'))
-		gap++;
-	if (gap + 1 >= s.length) {
-		if (parse_groups(s, 8, front) != 8)
-			return false;
-		memcpy(ret_address, front, 16);
-		return true;
-	}
-	/* A gap stands for at least one group. IPv4 may end the whole, not the part before the gap. */
-	front_groups = parse_groups(rea_slice_make(s.data, gap), 7, front);
-	if (front_groups < 0 || memchr(s.data, '.', gap) != NULL)
-		return false;
-	back_groups = parse_groups(rea_slice_make(s.data + gap + 2, s.length - gap - 2), 7 - (size_t)front_groups, back);
-	if (back_groups < 0)
-		return false;
-	memset(ret_address, 0, 16);
-	memcpy(ret_address, front, 2 * (size_t)front_groups);
-	memcpy(ret_address + 16 - 2 * back_groups, back, 2 * (size_t)back_groups);
+	*ret_port = (uint16_t)value;
 	return true;
 }
 
@@ -205,22 +56,18 @@ bool rea_instance_id_parse(const char *text, size_t length, struct rea_instance_
 {
 	struct rea_instance_id id = {0};
 	size_t colon = length;
-	unsigned port;
+	bool brackets;
 
 	while (colon > 0 && text[colon - 1] != ':')
 		colon--;
-	if (colon == 0 || !parse_decimal(rea_slice_make(text + colon, length - colon), UINT16_MAX, &port) || port == 0)
+	if (colon == 0 || !parse_port(rea_slice_make(text + colon, length - colon), &id.port))
 		return false;
 	colon--;
-	if (colon > 2 && text[0] == '[' && text[colon - 1] == ']') {
-		if (!parse_ipv6(rea_slice_make(text + 1, colon - 2), id.address))
-			return false;
-	} else {
-		memcpy(id.address, mapped_prefix, sizeof(mapped_prefix));
-		if (!parse_ipv4(rea_slice_make(text, colon), id.address + 12))
-			return false;
-	}
-	id.port = (uint16_t)port;
+	brackets = colon > 2 && text[0] == '[' && text[colon - 1] == ']';
+	/* IPv6 stands in brackets, and nothing else does. */
+	if (!rea_address_parse(rea_slice_make(text + brackets, colon - 2 * brackets), id.address) ||
+	    brackets != (memchr(text, ':', colon) != NULL))
+		return false;
 	*ret_id = id;
 	return true;
 }

@@ -18,7 +18,7 @@
  */
 #include <rea/limiter.h>
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 
 #include <assert.h>
 
@@ -36,7 +36,8 @@ int rea_limiter_init(struct rea_limiter *limiter, const struct rea_limiter_optio
 	    {"waiting_max", "waiting_max", options->waiting_max, 0, REA_LIMITER_WAITING_MAX, false, NULL},
 	};
 
-	assert(options->version == REA_LIMITER_OPTIONS_VERSION);
+	assert(options->version == REA_LIMITER_OPTIONS_VERSION &&
+	       "the options were not initialised by rea_limiter_options_init");
 	if (rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), ret_info) != 0)
 		return REA_ERR_INVALID;
 	*limiter = (struct rea_limiter){.concurrent_max = options->concurrent_max, .waiting_max = options->waiting_max};
@@ -191,8 +192,8 @@ static void settle_all(struct rea_limiter *limiter, uint64_t now_ns)
 
 void rea_limiter_resize(struct rea_limiter *limiter, uint32_t concurrent_max, uint32_t waiting_max, uint64_t now_ns)
 {
-	assert(concurrent_max >= 1 && concurrent_max <= REA_LIMITER_CONCURRENT_MAX);
-	assert(waiting_max <= REA_LIMITER_WAITING_MAX);
+	assert(concurrent_max >= 1 && concurrent_max <= REA_LIMITER_CONCURRENT_MAX &&
+	       waiting_max <= REA_LIMITER_WAITING_MAX && "rea_limiter_resize: a number is out of its bounds");
 	limiter->concurrent_max = concurrent_max;
 	limiter->waiting_max = waiting_max;
 	settle_all(limiter, now_ns);
@@ -209,7 +210,7 @@ bool rea_limiter_try_acquire(struct rea_limiter *limiter)
 enum rea_limiter_verdict rea_limiter_acquire(
     struct rea_limiter *limiter, struct rea_limiter_waiter *waiter, uint64_t deadline_ns, uint64_t now_ns)
 {
-	assert(waiter->place == IDLE);
+	assert(waiter->place == IDLE && "rea_limiter_acquire: the waiter is in line already");
 	if (rea_limiter_try_acquire(limiter))
 		return waiter->verdict = REA_LIMITER_ACQUIRED;
 	/* Who is late must not keep a place in line. */
@@ -224,7 +225,7 @@ enum rea_limiter_verdict rea_limiter_acquire(
 
 void rea_limiter_release(struct rea_limiter *limiter, uint64_t now_ns)
 {
-	assert(limiter->in_use > 0);
+	assert(limiter->in_use > 0 && "rea_limiter_release: nothing was acquired");
 	limiter->in_use--;
 	settle_all(limiter, now_ns);
 }
@@ -276,5 +277,5 @@ const char *rea_limiter_verdict_name(enum rea_limiter_verdict verdict)
 #undef X
 	};
 
-	return (size_t)verdict < sizeof(names) / sizeof(names[0]) ? names[verdict] : "unknown";
+	return (size_t)verdict < REA_LIMITER_VERDICT_COUNT ? names[verdict] : "unknown";
 }

@@ -14,7 +14,7 @@ const char *rea_permission_name(enum rea_permission permission)
 #undef X
 	};
 
-	return permission < REA_PERMISSION_COUNT ? names[permission] : "invalid";
+	return permission < REA_PERMISSION_COUNT ? names[permission] : "unknown";
 }
 
 const char *rea_permission_source_name(enum rea_permission_source source)
@@ -25,5 +25,5 @@ const char *rea_permission_source_name(enum rea_permission_source source)
 #undef X
 	};
 
-	return source < REA_PERMISSION_SOURCE_COUNT ? names[source] : "invalid";
+	return source < REA_PERMISSION_SOURCE_COUNT ? names[source] : "unknown";
 }

@@ -4,7 +4,8 @@
  */
 #include <rea/policy.h>
 
-#include "core/bounds.h"
+#include "base/bounds.h"
+#include "core/internal.h"
 
 #include <rea/time.h>
 
@@ -15,6 +16,13 @@
 #define ALL_KEYS ((UINT32_C(1) << REA_POLICY_KEY_COUNT) - 1)
 #define MS(ms) (UINT64_C(ms) * REA_NS_PER_MS)
 
+#define BUDGET_DEFAULTS                                                                                      \
+	{                                                                                                    \
+		.rule = REA_BUDGET_EVIDENCE, .ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000, \
+		.max_tokens = 10, .token_ratio_permille = 100, .capacity = 500, .cost_transient = 14,        \
+		.cost_timeout = 14, .cost_throttling = 5,                                                    \
+	}
+
 /* The one place where the defaults stand. What is not named is off, 0 or the first value of its enum. */
 #define POLICY_DEFAULTS                                                                                         \
 	{                                                                                                       \
@@ -23,20 +31,7 @@
 		.backoff_floor_ns = REA_POLICY_BACKOFF_NS_MIN, .attempt_timeout_ns = MS(1000),                  \
 		.deadline_ns = MS(3000), .retry_on = REA_RETRY_ON_DEFAULT, .never_sent = REA_NEVER_SENT_STRICT, \
 		.when_all_tried = REA_ALL_TRIED_STOP, .mode = REA_MODE_ENFORCE, .chain_stop = true,             \
-		.replay_limit_bytes = UINT32_C(64) << 10,                                                       \
-		.budget =                                                                                       \
-		    {                                                                                           \
-			.rule = REA_BUDGET_RATIO,                                                               \
-			.ratio_permille = 200,                                                                  \
-			.reserve_per_s = 10,                                                                    \
-			.window_ms = 10000,                                                                     \
-			.max_tokens = 10,                                                                       \
-			.token_ratio_permille = 100,                                                            \
-			.capacity = 500,                                                                        \
-			.cost_transient = 14,                                                                   \
-			.cost_timeout = 14,                                                                     \
-			.cost_throttling = 5,                                                                   \
-		    },                                                                                          \
+		.replay_limit_bytes = UINT32_C(64) << 10, .budget = BUDGET_DEFAULTS,                            \
 		.breaker = {                                                                                    \
 		    .failure_rate_threshold = 50,                                                               \
 		    .slow_call_rate_threshold = 100,                                                            \
@@ -71,14 +66,15 @@ void rea_policy_task_defaults(struct rea_policy *policy)
 static const struct rea_policy_layer conservative = {.set = ALL_KEYS & ~KEY_BIT(ENABLED), .values = POLICY_DEFAULTS};
 
 static const struct rea_policy_layer adaptive = {
-    .set = KEY_BIT(MAX_RETRY_SAME_INSTANCE) | KEY_BIT(MAX_RETRY_NEXT_INSTANCE) | KEY_BIT(MIN_BACKOFF) |
-	   KEY_BIT(MAX_BACKOFF) | KEY_BIT(BACKOFF_MULTIPLIER) | KEY_BIT(JITTER_KIND) | KEY_BIT(WHEN_ALL_TRIED),
+    .set = KEY_BIT(MAX_RETRY_SAME_INSTANCE) | KEY_BIT(MAX_RETRY_NEXT_INSTANCE) | KEY_BIT(MIN_BACKOFF) | KEY_BIT(MAX_BACKOFF) |
+	   KEY_BIT(BACKOFF_MULTIPLIER) | KEY_BIT(JITTER_KIND) | KEY_BIT(WHEN_ALL_TRIED) | KEY_BIT(BUDGET),
     .values = {.max_retry_next_instance = REA_ATTEMPTS_MAX - 1,
 	.min_backoff_ns = MS(20),
 	.max_backoff_ns = MS(250),
 	.backoff_multiplier = 1.5,
 	.jitter_kind = REA_JITTER_FULL,
 	.backoff_floor_ns = REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE,
+	.budget = BUDGET_DEFAULTS,
 	.when_all_tried = REA_ALL_TRIED_CYCLE},
 };
 
@@ -151,14 +147,7 @@ void rea_policy_merge(
 
 uint32_t rea_policy_attempts(const struct rea_policy *policy)
 {
-	uint64_t on_each = UINT64_C(1) + policy->max_retry_same_instance,
-		 instances = UINT64_C(1) + policy->max_retry_next_instance, attempts;
-
-	if (policy->when_all_tried == REA_ALL_TRIED_CYCLE)
-		on_each = 1;
-	/* Neither is 0 nor above 2^32, so that the product wraps at most to 0. */
-	attempts = on_each * instances;
-	return attempts == 0 || attempts > UINT32_MAX ? UINT32_MAX : (uint32_t)attempts;
+	return rea__policy_attempts(policy);
 }
 
 void rea_policy_backoff(const struct rea_policy *policy, struct rea_backoff *ret_backoff)
@@ -287,11 +276,13 @@ int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct re
 		return check_grpc_rule(policy, ret_info);
 	case REA_BUDGET_AWS:
 		return check_aws_rule(policy, ret_info);
+	case REA_BUDGET_EVIDENCE:
+		return 0;
 	}
 	text = rea__begin_refusal(ret_info, KEY(BUDGET));
 	rea_format_text(&text, "the budget's rule is ");
 	rea_format_u64(&text, policy->rule);
-	rea_format_text(&text, "; it must be ratio, grpc or aws");
+	rea_format_text(&text, "; it must be evidence, ratio, grpc or aws");
 	return REA_ERR_INVALID;
 }
 

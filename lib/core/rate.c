@@ -13,7 +13,7 @@
  */
 #include <rea/rate.h>
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 
 #include <assert.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static int check(const struct rea_rate_options *options, struct rea_error_info *
 	    {"burst", "burst", options->burst, 1, REA_RATE_BURST_MAX, false, NULL},
 	};
 
-	assert(options->version == REA_RATE_OPTIONS_VERSION);
+	assert(options->version == REA_RATE_OPTIONS_VERSION &&
+	       "the options were not initialised by rea_rate_options_init");
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
@@ -130,7 +131,7 @@ bool rea_rate_reserve(struct rea_rate *rate, uint32_t permits, uint64_t wait_max
 	struct rea_rate_reservation reservation;
 	uint32_t gap;
 
-	assert(permits >= 1);
+	assert(permits >= 1 && "rea_rate: permits is 0");
 	if (permits > rate->burst)
 		return false;
 	see_time(rate, now_ns);
@@ -155,7 +156,7 @@ uint64_t rea_rate_wait(const struct rea_rate *rate, uint32_t permits, uint64_t n
 {
 	struct rea_rate_stretch place;
 
-	assert(permits >= 1);
+	assert(permits >= 1 && "rea_rate: permits is 0");
 	if (permits > rate->burst)
 		return REA_NEVER;
 	now_ns = latest(rate, now_ns);

@@ -18,6 +18,7 @@
  */
 #include "curl/internal.h"
 
+#include "base/bounds.h"
 #include "base/hash.h"
 
 #include <assert.h>
@@ -36,7 +37,7 @@ static int read_seed(const struct rea_curl_options *options, uint64_t *ret_seed)
 	return *ret_seed != 0 || getentropy(ret_seed, sizeof(*ret_seed)) == 0 ? 0 : REA_ERR_IO;
 }
 
-int rea_curl_new(const struct rea_curl_options *options, struct rea_curl **ret_curl)
+int rea_curl_new(const struct rea_curl_options *options, struct rea_curl **ret_curl, struct rea_error_info *ret_info)
 {
 	struct rea_curl_options defaults;
 	const struct rea_alloc *alloc;
@@ -45,9 +46,11 @@ int rea_curl_new(const struct rea_curl_options *options, struct rea_curl **ret_c
 
 	rea_curl_options_init(&defaults);
 	options = options != NULL ? options : &defaults;
-	assert(options->version == REA_CURL_OPTIONS_VERSION);
+	assert(options->version == REA_CURL_OPTIONS_VERSION &&
+	       "the options were not initialised by rea_curl_options_init");
 	if (read_seed(options, &seed) != 0)
-		return REA_ERR_IO;
+		return rea__refuse(ret_info, "seed", REA_ERR_IO,
+		    "the system gives no random numbers; seed must be another one than 0");
 	alloc = options->alloc != NULL ? options->alloc : rea_alloc_default();
 	curl = alloc->realloc(NULL, sizeof(*curl), alloc->user_data);
 	if (curl == NULL)
@@ -179,38 +182,10 @@ void rea_curl_free(struct rea_curl *curl)
 
 /* ---- the end of an attempt ---- */
 
-static enum rea_phase phase_of(const struct rea__transfer *transfer)
-{
-	const struct rea__attempt *attempt = &transfer->attempt;
-
-	/* What a proxy was asked before is no request. */
-	if (attempt->requests == 0)
-		return REA_PHASE_CONNECT;
-	switch (attempt->resend) {
-	case REA__RESEND_REFUSED:
-		return REA_PHASE_UNSENT;
-	case REA__RESEND_REUSED:
-		return REA_PHASE_SENT;
-	case REA__RESEND_NONE:
-		break;
-	}
-	return rea__curl_phase(transfer->easy);
-}
-
-/* What libcurl would have said had it not tried again, or had we not stopped it. */
+/* What libcurl would have said had we not stopped it. */
 static CURLcode code_of(const struct rea__attempt *attempt, CURLcode code)
 {
-	if (attempt->misplaced)
-		return CURLE_COULDNT_CONNECT;
-	switch (attempt->resend) {
-	case REA__RESEND_REFUSED:
-		return CURLE_HTTP2_STREAM;
-	case REA__RESEND_REUSED:
-		return CURLE_GOT_NOTHING;
-	case REA__RESEND_NONE:
-		break;
-	}
-	return code;
+	return attempt->misplaced ? CURLE_COULDNT_CONNECT : rea__once_code(&attempt->once, code);
 }
 
 /* What the engine has to know besides the outcome. */
@@ -233,7 +208,8 @@ static void judge(struct rea__transfer *transfer, CURLcode libcurl_code, uint64_
 	struct rea_report *report = &transfer->result.report;
 	CURLcode code = code_of(&transfer->attempt, libcurl_code);
 
-	rea__curl_judge(transfer->easy, code, phase_of(transfer), transfer->call.options.policy, report);
+	rea__curl_judge(transfer->easy, code, rea__once_phase(&transfer->attempt.once, transfer->easy),
+	    transfer->call.options.policy, report);
 	if (transfer->attempt.misplaced) {
 		report->outcome = REA_OUTCOME_PERMANENT;
 		report->flags = REA_REPORT_BLOCKED;
@@ -428,26 +404,32 @@ void rea_curl_call_init(struct rea_curl_call *call)
 	rea_call_options_init(&call->options);
 }
 
-static int check(struct rea_curl *curl, const CURL *easy, const struct rea_curl_call *call)
+static int check(struct rea_curl *curl, const CURL *easy, const struct rea_curl_call *call, struct rea_error_info *info)
 {
-	assert(call->version == REA_CURL_CALL_VERSION);
-	if (call->options.policy == NULL || (call->header != NULL && call->write == NULL) || *find(curl, easy) != NULL)
-		return REA_ERR_INVALID;
-	return rea_policy_validate(call->options.policy, NULL);
+	assert(call->version == REA_CURL_CALL_VERSION && "the call was not initialised by rea_curl_call_init");
+	if (call->options.policy == NULL)
+		return rea__refuse(info, "options.policy", REA_ERR_INVALID, "options.policy is NULL; it must be set");
+	if (call->header != NULL && call->write == NULL)
+		return rea__refuse(info, "header", REA_ERR_INVALID, "header is set and write is not; it must be set too");
+	if (*find(curl, easy) != NULL)
+		return rea__refuse(info, "easy", REA_ERR_INVALID,
+		    "the handle's call is under way; the next one must wait until it has ended");
+	return rea_policy_validate(call->options.policy, info);
 }
 
-static int read_request(struct rea__transfer *transfer)
+static int read_request(struct rea__transfer *transfer, struct rea_error_info *info)
 {
-	int error = rea__request_read_fields(transfer);
+	int error = rea__request_read_fields(transfer, info);
 
-	return error != 0 ? error : rea__request_read_url(transfer);
+	return error != 0 ? error : rea__request_read_url(transfer, info);
 }
 
 int rea__curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, uint64_t now_ns,
-    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data)
+    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data,
+    struct rea_error_info *info)
 {
 	struct rea__transfer *transfer;
-	int error = check(curl, easy, call);
+	int error = check(curl, easy, call, info);
 
 	if (error != 0)
 		return error;
@@ -459,7 +441,7 @@ int rea__curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_cal
 	transfer->call.options.deadline_open = false;
 	rea__body_init(&transfer->body, call, call->options.policy->replay_limit_bytes, &curl->alloc);
 	rea__sink_init(&transfer->sink, call, &curl->alloc);
-	error = read_request(transfer);
+	error = read_request(transfer, info);
 	if (error == 0)
 		error = rea__schedule_add(&curl->schedule, transfer, &curl->alloc, &transfer->number);
 	if (error != 0) {
@@ -475,8 +457,9 @@ int rea__curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_cal
 }
 
 int rea_curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, uint64_t now_ns,
-    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data)
+    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data,
+    struct rea_error_info *ret_info)
 {
 	assert(!curl->own_multi && "rea_curl_start is for a program that drives its own multi");
-	return rea__curl_start(curl, easy, call, now_ns, done, user_data);
+	return rea__curl_start(curl, easy, call, now_ns, done, user_data, ret_info);
 }

@@ -9,25 +9,15 @@
 #define REA__CURL_HOST_MAX 255
 #define REA__CURL_KEY_NAME "Idempotency-Key: "
 
-enum rea__resend {
-	REA__RESEND_NONE,
-	REA__RESEND_REUSED, /* the connection was reused and ended without a reply */
-	REA__RESEND_REFUSED /* the connection was new: libcurl sends again only what the peer has refused */
-};
-
 /* The attempt under way, or the last one. */
 struct rea__attempt {
 	uint32_t number;
 	uint64_t start_ns;
 	size_t instance;
-	struct rea_load *load;          /* of the instance; NULL = not measured */
-	struct rea_instance_id id;      /* where it goes; meaningless without instances */
-	uint32_t requests;              /* begun in it: more than one after redirects and rounds of authentication */
-	long connects_seen;             /* at the last of them, as CURLINFO counts */
-	long header_seen, request_seen; /* bytes */
-	bool fresh;                     /* the last one has a new connection */
-	bool misplaced;                 /* it would have reached another address than its instance's */
-	enum rea__resend resend;        /* libcurl was about to send it again */
+	struct rea_load *load;     /* of the instance; NULL = not measured */
+	struct rea_instance_id id; /* where it goes; meaningless without instances */
+	struct rea_curl_once once;
+	bool misplaced; /* it would have reached another address than its instance's */
 };
 
 /* The fields that attempts add, in front of the program's own list. */
@@ -80,10 +70,18 @@ struct rea_curl {
 
 /* curl.c: rea_curl_start with any multi */
 int rea__curl_start(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, uint64_t now_ns,
-    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data);
+    void (*done)(CURL *easy, const struct rea_curl_result *result, void *user_data), void *user_data,
+    struct rea_error_info *info);
+
+/* once.c */
+enum rea_phase rea__once_phase(const struct rea_curl_once *once, CURL *easy);
+/* What libcurl would have said had it not tried again. */
+CURLcode rea__once_code(const struct rea_curl_once *once, CURLcode code);
 
 /* judge.c */
 long rea__curl_long(CURL *easy, CURLINFO info);
+/* CURLINFO_TOTAL_TIME_T. */
+uint64_t rea__curl_total_ns(CURL *easy);
 /* Whether a byte of a request went out, as CURLINFO tells. */
 enum rea_phase rea__curl_phase(CURL *easy);
 /* What the status that has arrived means. */
@@ -94,9 +92,9 @@ void rea__curl_judge(
 
 /* request.c: what is sent, and where */
 /* Read the URL. Returns 0, REA_ERR_NOMEM, or REA_ERR_INVALID when there are instances and the URL names no place. */
-int rea__request_read_url(struct rea__transfer *transfer);
+int rea__request_read_url(struct rea__transfer *transfer, struct rea_error_info *info);
 /* The key and the mark of a layer above. Returns 0 or REA_ERR_INVALID. */
-int rea__request_read_fields(struct rea__transfer *transfer);
+int rea__request_read_fields(struct rea__transfer *transfer, struct rea_error_info *info);
 /* Put fields and target of the coming attempt on the handle. */
 void rea__request_prepare(struct rea__transfer *transfer, const struct rea_decision *decision, uint64_t now_ns);
 /* Put callbacks on the handle, and at the end what the program had there. */

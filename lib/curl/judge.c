@@ -175,11 +175,16 @@ void rea__curl_judge(
 		ret_report->flags |= REA_REPORT_BODY_OVER_LIMIT;
 }
 
-void rea_curl_report(CURL *easy, CURLcode code, const struct rea_policy *policy, struct rea_report *ret_report)
+uint64_t rea__curl_total_ns(CURL *easy)
 {
 	curl_off_t total_us = 0;
 
-	rea__curl_judge(easy, code, rea__curl_phase(easy), policy, ret_report);
 	curl_easy_getinfo(easy, CURLINFO_TOTAL_TIME_T, &total_us);
-	ret_report->latency_ns = rea_time_mul((uint64_t)total_us, REA_NS_PER_US);
+	return rea_time_mul((uint64_t)total_us, REA_NS_PER_US);
+}
+
+void rea_curl_report(CURL *easy, CURLcode code, const struct rea_policy *policy, struct rea_report *ret_report)
+{
+	rea__curl_judge(easy, code, rea__curl_phase(easy), policy, ret_report);
+	ret_report->latency_ns = rea__curl_total_ns(easy);
 }

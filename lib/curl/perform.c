@@ -74,14 +74,14 @@ static void run_until_done(struct rea_curl *curl, CURL *easy, int cancel_fd, con
 	}
 }
 
-CURLcode rea_curl_perform(
-    struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call, struct rea_curl_result *ret_result)
+CURLcode rea_curl_perform(struct rea_curl *curl, CURL *easy, const struct rea_curl_call *call,
+    struct rea_curl_result *ret_result, struct rea_error_info *ret_info)
 {
 	struct waiter waiter = {0};
 	int error;
 
 	assert(curl->own_multi && "rea_curl_perform needs a multi of its own");
-	error = rea__curl_start(curl, easy, call, clock_ns(), on_done, &waiter);
+	error = rea__curl_start(curl, easy, call, clock_ns(), on_done, &waiter, ret_info);
 	if (error != 0)
 		return error == REA_ERR_NOMEM ? CURLE_OUT_OF_MEMORY : CURLE_BAD_FUNCTION_ARGUMENT;
 	run_until_done(curl, easy, call->cancel_fd, &waiter);

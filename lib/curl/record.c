@@ -78,7 +78,7 @@ void rea__record(struct rea__transfer *transfer, const struct rea_decision *deci
     bool attempted, uint64_t now_ns)
 {
 	const struct rea_curl_call *call = &transfer->call;
-	char id[REA_HASH_HEX_SIZE], detail[REA_EVENT_TEXT_MAX], instance[80];
+	char id[REA_HASH_HEX_SIZE], detail[REA_EVENT_TEXT_MAX], instance[80], evidence[REA_EVIDENCE_TEXT_MAX];
 	uint64_t start_ns = attempted ? transfer->attempt.start_ns : now_ns;
 	struct rea_event event;
 
@@ -97,6 +97,7 @@ void rea__record(struct rea__transfer *transfer, const struct rea_decision *deci
 	    .trace_id = text_of(call->trace_id),
 	    .service = text_of(call->service),
 	    .method = text_of(call->method),
+	    .evidence = {evidence, rea_evidence_format(&decision->evidence, evidence, sizeof(evidence))},
 	    .detail = detail_of(transfer, detail, sizeof(detail)),
 	    .attempt = attempted ? decision->attempt : rea_call_attempts(&transfer->decide) + 1,
 	    .attempts_max = decision->attempts_max,

@@ -6,7 +6,7 @@
  */
 #include "curl/internal.h"
 
-#include "base/format.h"
+#include "base/bounds.h"
 
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ static CURLUcode parse_url(struct rea__transfer *transfer, CURLU *url)
 	return code;
 }
 
-int rea__request_read_url(struct rea__transfer *transfer)
+int rea__request_read_url(struct rea__transfer *transfer, struct rea_error_info *info)
 {
 	CURLU *url = curl_url();
 	CURLUcode code;
@@ -55,7 +55,10 @@ int rea__request_read_url(struct rea__transfer *transfer)
 	if (code == CURLUE_OUT_OF_MEMORY)
 		return REA_ERR_NOMEM;
 	/* Without instances an unusable URL is libcurl's to refuse. */
-	return code == CURLUE_OK || transfer->call.instances == NULL ? 0 : REA_ERR_INVALID;
+	if (code == CURLUE_OK || transfer->call.instances == NULL)
+		return 0;
+	return rea__refuse(info, "instances", REA_ERR_INVALID,
+	    "the handle's URL cannot be read; with instances it must be whole, with its scheme");
 }
 
 /* ---- fields ---- */
@@ -113,16 +116,23 @@ static void make_key(struct rea_random *random, char ret_key[39])
 	ret_key[38] = '\0';
 }
 
-static int read_key(struct rea__transfer *transfer)
+static int read_key(struct rea__transfer *transfer, struct rea_error_info *info)
 {
 	char *text = transfer->fields.key + sizeof(REA__CURL_KEY_NAME) - 1;
 	struct rea_slice given = rea_slice_of(transfer->call.key);
+	const struct rea__bound bound = {
+	    "key", "the length of the key", (double)given.length, 0, REA_CURL_KEY_MAX, false, NULL};
+	int error;
 
 	transfer->key = find_field(transfer->call.headers, REA_SLICE_LIT("idempotency-key"));
 	if (transfer->key.length > 0)
 		return 0;
-	if (given.length > REA_CURL_KEY_MAX || !is_visible(given))
-		return REA_ERR_INVALID;
+	error = rea__check_bounds(&bound, 1, info);
+	if (error != 0)
+		return error;
+	if (!is_visible(given))
+		return rea__refuse(
+		    info, "key", REA_ERR_INVALID, "the key has other bytes than visible ASCII; it must have none");
 	if (given.length > 0)
 		memcpy(text, given.data, given.length + 1);
 	else if (transfer->call.make_key)
@@ -149,9 +159,9 @@ static void read_incoming(struct rea__transfer *transfer)
 		transfer->passed_attempt = mark;
 }
 
-int rea__request_read_fields(struct rea__transfer *transfer)
+int rea__request_read_fields(struct rea__transfer *transfer, struct rea_error_info *info)
 {
-	int error = read_key(transfer);
+	int error = read_key(transfer, info);
 
 	if (error != 0)
 		return error;
@@ -238,44 +248,19 @@ static bool is_at_instance(const struct rea__transfer *transfer, const char *ip,
 	       rea_instance_id_equal(&id, &transfer->attempt.id);
 }
 
-/* A request is about to go out although nothing was heard of the one before. True: that must not be. If no byte of that
- * one went out, this is not the second but still the first. */
-static bool is_resend(const struct rea__transfer *transfer)
-{
-	const struct rea__attempt *attempt = &transfer->attempt;
-
-	return attempt->requests > 0 && rea__curl_long(transfer->easy, CURLINFO_HEADER_SIZE) == attempt->header_seen &&
-	       rea__curl_long(transfer->easy, CURLINFO_REQUEST_SIZE) > attempt->request_seen;
-}
-
-static void count_request(struct rea__transfer *transfer)
-{
-	struct rea__attempt *attempt = &transfer->attempt;
-	long connects = rea__curl_long(transfer->easy, CURLINFO_NUM_CONNECTS);
-
-	attempt->requests++;
-	attempt->fresh = connects > attempt->connects_seen;
-	attempt->connects_seen = connects;
-	attempt->header_seen = rea__curl_long(transfer->easy, CURLINFO_HEADER_SIZE);
-	attempt->request_seen = rea__curl_long(transfer->easy, CURLINFO_REQUEST_SIZE);
-}
-
 /* libcurl calls this on a connection that stands, before each request it sends on its own or on our behalf. */
 static int on_request(void *user_data, char *ip, char *local_ip, int port, int local_port)
 {
 	struct rea__transfer *transfer = user_data;
 	struct rea__attempt *attempt = &transfer->attempt;
 
-	if (is_resend(transfer)) {
-		attempt->resend = attempt->fresh ? REA__RESEND_REFUSED : REA__RESEND_REUSED;
-		return CURL_PREREQFUNC_ABORT;
-	}
 	/* Redirects may lead elsewhere. */
-	if (transfer->call.instances != NULL && attempt->requests == 0 && !is_at_instance(transfer, ip, port)) {
+	if (transfer->call.instances != NULL && attempt->once.requests == 0 && !is_at_instance(transfer, ip, port)) {
 		attempt->misplaced = true;
 		return CURL_PREREQFUNC_ABORT;
 	}
-	count_request(transfer);
+	if (!rea_curl_once_allows(&attempt->once, transfer->easy))
+		return CURL_PREREQFUNC_ABORT;
 	return transfer->call.prereq != NULL
 		   ? transfer->call.prereq(transfer->call.prereq_data, ip, local_ip, port, local_port)
 		   : CURL_PREREQFUNC_OK;

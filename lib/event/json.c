@@ -117,6 +117,7 @@ static void members_decision(struct rea_format *out, const struct rea_event *eve
 	member_word(out, "verdict", rea_verdict_name(event->verdict));
 	if (event->reason != REA_REASON_NONE)
 		member_word(out, "reason", rea_reason_name(event->reason));
+	member_text(out, "evidence", event->evidence);
 	if (event->grant.permission != REA_PERMISSION_NONE) {
 		member_word(out, "permission", rea_permission_name(event->grant.permission));
 		member_word(out, "permission_source", rea_permission_source_name(event->grant.source));

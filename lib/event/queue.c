@@ -11,9 +11,11 @@
  */
 #include <rea/event.h>
 
+#include "base/bounds.h"
 #include "event/record.h"
 
 #include <assert.h>
+#include <float.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -37,12 +39,30 @@ struct rea_event_queue {
 	struct rea__record records[]; /* mask + 1 bytes and the spare room */
 };
 
-int rea_event_queue_new(size_t bytes, const struct rea_alloc *alloc, struct rea_event_queue **ret_queue)
+static int check_bytes(size_t bytes, struct rea_error_info *info)
+{
+	const struct rea__bound bound = {
+	    "bytes", "the capacity in bytes", (double)bytes, QUEUE_BYTES_MIN, DBL_MAX, false, NULL};
+	int error = rea__check_bounds(&bound, 1, info);
+	struct rea_format text;
+
+	if (error != 0 || (bytes & (bytes - 1)) == 0)
+		return error;
+	text = rea__begin_refusal(info, "bytes");
+	rea_format_text(&text, "the capacity in bytes is ");
+	rea_format_u64(&text, bytes);
+	rea_format_text(&text, "; it must be a power of two");
+	return REA_ERR_INVALID;
+}
+
+int rea_event_queue_new(
+    size_t bytes, const struct rea_alloc *alloc, struct rea_event_queue **ret_queue, struct rea_error_info *ret_info)
 {
 	struct rea_event_queue *queue;
+	int error = check_bytes(bytes, ret_info);
 
-	if (bytes < QUEUE_BYTES_MIN || (bytes & (bytes - 1)) != 0 || bytes > SIZE_MAX / 2)
-		return REA_ERR_INVALID;
+	if (error != 0)
+		return error;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
 	queue = alloc->realloc(NULL, sizeof(*queue) + bytes + REA__RECORD_SIZE_MAX, alloc->user_data);
@@ -95,16 +115,39 @@ bool rea_event_queue_push(struct rea_event_queue *queue, const struct rea_event 
 	return true;
 }
 
+/* Is there a record at this position? */
+static bool has_record(struct rea_event_queue *queue, uint64_t position)
+{
+	if (position == queue->tail_seen)
+		queue->tail_seen = atomic_load_explicit(&queue->tail, memory_order_acquire);
+	return position != queue->tail_seen;
+}
+
 bool rea_event_queue_peek(struct rea_event_queue *queue, struct rea_event *ret_event)
 {
-	uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	uint64_t position = 0;
 
-	if (head == queue->tail_seen)
-		queue->tail_seen = atomic_load_explicit(&queue->tail, memory_order_acquire);
-	if (head == queue->tail_seen)
+	return rea_event_queue_next(queue, &position, ret_event);
+}
+
+bool rea_event_queue_next(struct rea_event_queue *queue, uint64_t *position, struct rea_event *ret_event)
+{
+	uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
+	uint64_t at = *position == 0 ? head : *position;
+	const struct rea__record *record;
+
+	if (!has_record(queue, at))
 		return false;
-	*ret_event = record_at(queue, head)->event;
+	record = record_at(queue, at);
+	*ret_event = record->event;
+	*position = at + record->size;
 	return true;
+}
+
+void rea_event_queue_pop_until(struct rea_event_queue *queue, uint64_t position)
+{
+	if (position != 0)
+		atomic_store_explicit(&queue->head, position, memory_order_release);
 }
 
 void rea_event_queue_pop(struct rea_event_queue *queue)

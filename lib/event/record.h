@@ -5,8 +5,9 @@
 #include <rea/event.h>
 
 /* The texts of an event. */
-#define REA__EVENT_TEXTS(X) X(call_id) X(biz_id) X(key) X(trace_id) X(service) X(method) X(instance) X(detail)
-#define REA__EVENT_TEXTS_COUNT 8
+#define REA__EVENT_TEXTS(X) \
+	X(call_id) X(biz_id) X(key) X(trace_id) X(service) X(method) X(instance) X(evidence) X(detail)
+#define REA__EVENT_TEXTS_COUNT 9
 
 struct rea__record {
 	size_t size; /* of the whole, a multiple of its alignment */

@@ -12,6 +12,7 @@
  */
 #include <rea/event.h>
 
+#include "base/bounds.h"
 #include "base/hash.h"
 #include "event/record.h"
 
@@ -43,12 +44,15 @@ struct rea_event_ring {
 	struct node *slots[]; /* only count of them mean anything */
 };
 
-int rea_event_ring_new(size_t events, const struct rea_alloc *alloc, struct rea_event_ring **ret_ring)
+int rea_event_ring_new(
+    size_t events, const struct rea_alloc *alloc, struct rea_event_ring **ret_ring, struct rea_error_info *ret_info)
 {
+	const struct rea__bound bound = {"events", "the number of events", (double)events, 0, EVENTS_MAX, false, NULL};
 	struct rea_event_ring *ring;
+	int error = rea__check_bounds(&bound, 1, ret_info);
 
-	if (events > EVENTS_MAX)
-		return REA_ERR_INVALID;
+	if (error != 0)
+		return error;
 	if (alloc == NULL)
 		alloc = rea_alloc_default();
 	ring = alloc->realloc(NULL, sizeof(*ring) + events * sizeof(struct node *), alloc->user_data);
@@ -207,15 +211,12 @@ static struct node *sorter_finish(struct sorter *sorter)
 
 static void sort_bucket(const struct rea_event_ring *ring, struct rea_text biz_id, struct sorter *sorter)
 {
-	size_t kept = rea__text_kept(biz_id);
-	uint64_t hash = rea_hash(biz_id.text, kept);
+	uint64_t hash = rea_hash(biz_id.text, rea__text_kept(biz_id));
 
 	if (ring->buckets_len == 0)
 		return;
 	for (struct node *node = bucket_of(ring, hash)->first; node; node = node->next) {
-		const struct rea_text *own = &node->record.event.biz_id;
-
-		if (own->length == kept && memcmp(own->text, biz_id.text, kept) == 0)
+		if (rea_event_is_of(&node->record.event, biz_id))
 			sorter_add(sorter, node);
 	}
 }
@@ -233,5 +234,34 @@ void rea_event_ring_each(const struct rea_event_ring *ring, struct rea_text biz_
 			sorter_add(&sorter, node_at(ring, i));
 	for (node = sorter_finish(&sorter); node; node = node->sorted)
 		if (!each(&node->record.event, user_data))
+			return;
+}
+
+uint64_t rea_event_ring_newest(const struct rea_event_ring *ring)
+{
+	return ring->count > 0 ? node_at(ring, ring->count - 1)->record.event.id : 0;
+}
+
+uint64_t rea_event_ring_oldest(const struct rea_event_ring *ring)
+{
+	return ring->count > 0 ? node_at(ring, 0)->record.event.id : 0;
+}
+
+void rea_event_ring_since(const struct rea_event_ring *ring, uint64_t after,
+    bool (*each)(const struct rea_event *event, void *user_data), void *user_data)
+{
+	size_t from = 0, end = ring->count;
+
+	/* Ids grow: the first that is greater is found by halving. */
+	while (from < end) {
+		size_t middle = from + (end - from) / 2;
+
+		if (node_at(ring, middle)->record.event.id > after)
+			end = middle;
+		else
+			from = middle + 1;
+	}
+	while (from < ring->count)
+		if (!each(&node_at(ring, from++)->record.event, user_data))
 			return;
 }

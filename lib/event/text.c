@@ -66,6 +66,8 @@ const char *rea__code_kind_name(enum rea_code_kind kind)
 		return "grpc";
 	case REA_CODE_ERRNO:
 		return "errno";
+	case REA_CODE_EXIT:
+		return "exit";
 	}
 	return "";
 }

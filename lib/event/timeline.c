@@ -74,6 +74,8 @@ static const char *reason_sentence(enum rea_reason reason)
 		return "too many retries are in flight";
 	case REA_REASON_PARKED:
 		return "waiting until {s} recovers";
+	case REA_REASON_CRASH_LOOP:
+		return "the process died in every one of its last attempts";
 	case REA_REASON_COUNT:
 		break;
 	}
@@ -238,13 +240,18 @@ static void put_reason(struct rea_format *line, const struct rea_event *event)
 	rea_format_text(line, rea_reason_name(event->reason));
 	rea_format_text(line, " (");
 	put_sentence(line, event);
+	if (event->evidence.length > 0) {
+		rea_format_text(line, "; ");
+		put_text(line, event->evidence);
+	}
 	rea_format_text(line, ")");
 }
 
-/* An event without an instance tells of the attempt that was not made. */
+/* An event without an instance tells of the attempt that was not made, unless it took time: then there was no list of instances. */
 static void put_after_attempts(struct rea_format *line, const struct rea_event *event)
 {
-	uint32_t made = event->attempt - (event->attempt > 0 && event->instance.length == 0);
+	bool is_made = event->instance.length > 0 || event->cost_ns > 0;
+	uint32_t made = event->attempt - (event->attempt > 0 && !is_made);
 
 	if (made < 2)
 		return;
@@ -256,7 +263,8 @@ static void put_verdict(struct rea_format *line, const struct rea_event *event)
 {
 	switch (event->type) {
 	case REA_EVENT_RETRY:
-		rea_format_text(line, "retry in ");
+		/* A parked call is not sure of its retry. */
+		rea_format_text(line, event->reason == REA_REASON_PARKED ? "look again in " : "retry in ");
 		put_ms(line, event->next_delay_ns);
 		put_reason(line, event);
 		break;

@@ -22,11 +22,12 @@
  */
 #include <rea/executor.h>
 
+#include "base/bounds.h"
 #include "base/heap.h"
 #include "base/map.h"
-#include "core/bounds.h"
 #include "executor/internal.h"
 #include "executor/task.h"
+#include "explain/words.h"
 
 #include <assert.h>
 #include <string.h>
@@ -64,6 +65,7 @@ struct rea_executor {
 	struct rea_executor_options options;
 	struct rea_policy policy; /* of tasks that name none */
 	struct rea_random random;
+	struct rea_retry_limit own_parking; /* where none is given: as many as there are tasks */
 	struct rea__gate gate;
 	uint64_t now_ns; /* latest seen */
 	bool in_run;
@@ -163,6 +165,9 @@ int rea_executor_new(const struct rea_executor_options *options, const struct re
 		executor->free_runs = &executor->runs[i];
 	}
 	rea_policy_task_defaults(&executor->policy);
+	rea_retry_limit_init(&executor->own_parking, options->tasks_max);
+	if (options->parking == NULL)
+		executor->options.parking = &executor->own_parking;
 	rea_random_init(&executor->random, options->seed);
 	*ret_executor = executor;
 	return 0;
@@ -593,6 +598,7 @@ static void fill_options(const struct rea_executor *executor, const struct rea__
 	ret_options->breaker = handler->breaker;
 	ret_options->gate = handler->gate;
 	ret_options->limit = executor->options.retry_limit;
+	ret_options->parking = executor->options.parking;
 	ret_options->single_target = handler->instances == NULL;
 }
 
@@ -639,7 +645,7 @@ static enum rea_event_type event_type(const struct rea_decision *decision)
 static void send_event(const struct rea_executor *executor, const struct rea__task *task, const struct rea__run *run,
     const struct rea_decision *decision, const struct rea_report *report)
 {
-	char number[24], instance[64] = "";
+	char number[24], instance[64] = "", evidence[REA_EVIDENCE_TEXT_MAX];
 	struct rea_format id;
 	struct rea_event event;
 	struct rea_task view;
@@ -659,6 +665,7 @@ static void send_event(const struct rea_executor *executor, const struct rea__ta
 	    .trace_id = view.trace_id,
 	    .service = {view.handler, strlen(view.handler)},
 	    .instance = {instance, strlen(instance)},
+	    .evidence = {evidence, rea_evidence_format(&decision->evidence, evidence, sizeof(evidence))},
 	    /* A decision that no attempt led to stands where the next one would have. */
 	    .attempt = decision->attempt + (run == NULL),
 	    .attempts_max = decision->attempts_max,
@@ -832,7 +839,7 @@ static void pause_call(struct rea__run *run)
 	rea__task_keep(run->task, &past);
 }
 
-/* Another attempt was granted. */
+/* Another attempt was granted, or the task is parked until one is. */
 static void await_retry(struct rea_executor *executor, struct rea__run *run, uint64_t due_ns)
 {
 	struct rea__task *task = run->task;
@@ -985,7 +992,10 @@ static void begin(struct rea_executor *executor, struct rea__run *run)
 		end_unbegun(executor, run, &decision);
 		return;
 	}
-	assert(decision.step == REA_STEP_ATTEMPT);
+	if (decision.step == REA_STEP_WAIT) {
+		await_retry(executor, run, decision.wait_until_ns);
+		return;
+	}
 	fill_attempt(executor, run, &decision, instances);
 	fly(executor, run);
 }
@@ -1088,4 +1098,70 @@ int rea_executor_state(const struct rea_executor *executor, uint64_t id, enum re
 	else
 		*ret_state = task->attempts == 0 ? REA_TASK_PENDING : REA_TASK_RETRYING;
 	return 0;
+}
+
+/* ---- in words ---- */
+
+static void explain_handler(struct rea_format *out, const struct rea_handler *handler, uint64_t now_ns)
+{
+	struct rea__breaker_view view;
+
+	rea__put(out, "handler ");
+	rea__put(out, handler->name);
+	rea__put(out, "\n");
+	if (handler->budget != NULL) {
+		rea__put(out, "  budget: ");
+		rea__explain_budget(out, handler->budget, now_ns);
+		rea__put(out, "\n");
+		rea__explain_evidence(out, "  ", handler->budget, now_ns);
+	}
+	if (handler->breaker != NULL) {
+		rea__breaker_look(handler->breaker, now_ns, &view);
+		rea__put(out, "  circuit breaker: ");
+		rea__explain_breaker(out, &view);
+		rea__put(out, "\n");
+	}
+	if (handler->gate != NULL) {
+		bool permits = handler->gate->permits(handler->gate->user_data, now_ns);
+
+		rea__put(out, permits ? "  gate: lets calls through\n" : "  gate: refuses calls\n");
+	}
+}
+
+static void explain_tasks(struct rea_format *out, const struct rea_executor *executor, uint64_t now_ns)
+{
+	static const char *const modes[] = {"", "; drains", "; hands back", "; cancels"};
+	uint64_t next_ns = rea_executor_next(executor);
+	struct rea_executor_stats stats;
+
+	rea_executor_stats(executor, &stats);
+	rea__put_number(out, "executor: ", executor->options.concurrency, " attempts at once");
+	rea__put_number(out, ", ", executor->options.tasks_max, " tasks");
+	rea__put_number(out, " of at most ", executor->options.task_attempts_max, " attempts");
+	rea__put_number(out, "; ", stats.tasks, " held");
+	rea__put_number(out, ", ", stats.waiting, " waiting");
+	rea__put_number(out, ", ", stats.running, " running");
+	if (next_ns != REA_NEVER)
+		rea__put_ms(out, "; something is due in ", rea_time_sub(next_ns, now_ns), " ms");
+	rea__put(out, modes[executor->mode]);
+	rea__put(out, "\n");
+}
+
+size_t rea_executor_explain(const struct rea_executor *executor, uint64_t now_ns, char *ret_text, size_t size)
+{
+	struct rea_format out;
+
+	rea_format_init(&out, ret_text, size);
+	explain_tasks(&out, executor, now_ns);
+	if (executor->options.retry_limit != NULL) {
+		rea__put(&out, "concurrent retries: ");
+		rea__explain_retry_limit(&out, executor->options.retry_limit);
+		rea__put(&out, "\n");
+	}
+	rea__put(&out, "parked tasks: ");
+	rea__explain_retry_limit(&out, executor->options.parking);
+	rea__put(&out, "\n");
+	for (size_t i = 0; i < executor->handler_names.count; i++)
+		explain_handler(&out, &executor->handlers[i]->is, now_ns);
+	return out.length;
 }

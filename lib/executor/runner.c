@@ -7,7 +7,7 @@
  */
 #include <rea/runner.h>
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 #include "executor/internal.h"
 
 #include <assert.h>
@@ -417,19 +417,35 @@ void rea_runner_shutdown(struct rea_runner *runner, enum rea_shutdown mode, uint
 	unlock(runner);
 }
 
-int rea_runner_state(struct rea_runner *runner, uint64_t id, enum rea_task_state *ret_state)
+/* Looking takes the lock and changes nothing, so the runner is the same for a caller who may not change it. */
+static struct rea_runner *to_look_at(const struct rea_runner *runner)
+{
+	return (struct rea_runner *)(uintptr_t)runner;
+}
+
+int rea_runner_state(const struct rea_runner *runner, uint64_t id, enum rea_task_state *ret_state)
 {
 	int error;
 
-	lock(runner);
+	lock(to_look_at(runner));
 	error = rea_executor_state(runner->executor, id, ret_state);
-	unlock(runner);
+	unlock(to_look_at(runner));
 	return error;
 }
 
-void rea_runner_stats(struct rea_runner *runner, struct rea_executor_stats *ret_stats)
+void rea_runner_stats(const struct rea_runner *runner, struct rea_executor_stats *ret_stats)
 {
-	lock(runner);
+	lock(to_look_at(runner));
 	rea_executor_stats(runner->executor, ret_stats);
-	unlock(runner);
+	unlock(to_look_at(runner));
+}
+
+size_t rea_runner_explain(const struct rea_runner *runner, char *ret_text, size_t size)
+{
+	size_t length;
+
+	lock(to_look_at(runner));
+	length = rea_executor_explain(runner->executor, rea_runner_now(), ret_text, size);
+	unlock(to_look_at(runner));
+	return length;
 }

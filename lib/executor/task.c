@@ -1,6 +1,6 @@
 #include "executor/task.h"
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 
 #include <assert.h>
 #include <float.h>
@@ -8,9 +8,16 @@
 
 /* ---- layout ---- */
 
-static size_t lease_size(const struct rea__handler *handler)
+/* What a task has of its handler's budget while it waits: a retry, or a place to wait for one. */
+struct held {
+	struct rea_budget_lease lease;
+	struct rea_call_park park;
+	uint32_t refused;
+};
+
+static size_t held_size(const struct rea__handler *handler)
 {
-	return handler->is.budget != NULL ? sizeof(struct rea_budget_lease) : 0;
+	return handler->is.budget != NULL ? sizeof(struct held) : 0;
 }
 
 /* How many instances are to be remembered: no more than the policy has attempts. */
@@ -27,7 +34,7 @@ static size_t tried_max(const struct rea_task *task, const struct rea__handler *
 
 static unsigned char *payload_of(const struct rea__task *task)
 {
-	return (unsigned char *)task->bytes + lease_size(task->handler);
+	return (unsigned char *)task->bytes + held_size(task->handler);
 }
 
 static struct rea_instance_id *tried_of(const struct rea__task *task)
@@ -42,7 +49,7 @@ static char *texts_of(const struct rea__task *task)
 	return (char *)(tried_of(task) + task->tried_max);
 }
 
-_Static_assert(sizeof(struct rea_budget_lease) % 8 == 0, "the payload behind a lease is aligned");
+_Static_assert(sizeof(struct held) % 8 == 0, "the payload behind it is aligned");
 
 /* ---- bounds ---- */
 
@@ -81,8 +88,8 @@ static void copy_bytes(struct rea__task *task, const struct rea_task *from)
 {
 	char *end;
 
-	if (lease_size(task->handler) > 0)
-		memset(task->bytes, 0, lease_size(task->handler));
+	if (held_size(task->handler) > 0)
+		memset(task->bytes, 0, held_size(task->handler));
 	if (from->payload_len > 0)
 		memcpy(payload_of(task), from->payload, from->payload_len);
 	if (task->tried_max > 0 && from->past.tried_len > 0) {
@@ -99,7 +106,7 @@ struct rea__task *rea__task_new(const struct rea_task *from, const struct rea__h
 {
 	size_t texts = from->name.length + from->biz_id.length + from->trace_id.length + from->key.length;
 	size_t tried = tried_max(from, handler), pad = alignof(struct rea_instance_id) - 1;
-	size_t size = sizeof(struct rea__task) + lease_size(handler) + from->payload_len + pad +
+	size_t size = sizeof(struct rea__task) + held_size(handler) + from->payload_len + pad +
 		      tried * sizeof(struct rea_instance_id) + texts;
 	struct rea__task *task = alloc->realloc(NULL, size, alloc->user_data);
 
@@ -176,8 +183,14 @@ struct rea_call_past rea__task_past(const struct rea__task *task)
 	    .tried = tried_of(task),
 	    .tried_len = task->tried_len};
 
-	if (lease_size(task->handler) > 0)
-		memcpy(&past.lease, task->bytes, sizeof(past.lease));
+	if (held_size(task->handler) > 0) {
+		struct held held;
+
+		memcpy(&held, task->bytes, sizeof(held));
+		past.lease = held.lease;
+		past.park = held.park;
+		past.refused = held.refused;
+	}
 	return past;
 }
 
@@ -188,6 +201,9 @@ void rea__task_keep(struct rea__task *task, const struct rea_call_past *past)
 	task->tried_len = (uint8_t)past->tried_len;
 	if (past->tried_len > 0)
 		memcpy(tried_of(task), past->tried, past->tried_len * sizeof(*past->tried));
-	if (lease_size(task->handler) > 0)
-		memcpy(task->bytes, &past->lease, sizeof(past->lease));
+	if (held_size(task->handler) > 0) {
+		const struct held held = {past->lease, past->park, past->refused};
+
+		memcpy(task->bytes, &held, sizeof(held));
+	}
 }

@@ -42,7 +42,7 @@ struct rea__task {
 	uint8_t permission, source;
 	uint8_t tried_len, tried_max;
 	bool chained, interrupted;
-	/* If the handler has a budget, the lease; the payload; tried_max ids of instances; the texts. */
+	/* If the handler has a budget, what is held of it; the payload; tried_max ids of instances; the texts. */
 	alignas(8) unsigned char bytes[];
 };
 

@@ -1,7 +1,7 @@
 /* What a guard is made of: its options, the objects that its threads share, and the threads. */
 #include "guard/internal.h"
 
-#include "core/bounds.h"
+#include "base/bounds.h"
 
 #include <rea/time.h>
 
@@ -21,6 +21,7 @@ void rea_guard_options_init(struct rea_guard_options *options)
 	    .threads = 16,
 	    .limiter_wait_ns = REA_NS_PER_S,
 	    .concurrent_retries = 256,
+	    .parked_calls = 1000,
 	};
 	rea_policy_defaults(&options->policy);
 	rea_rate_options_init(&options->rate);
@@ -51,6 +52,7 @@ static int check_numbers(const struct rea_guard_options *options, struct rea_err
 	    {"limiter_wait_ns", "limiter_wait_ns in ms", to_ms(options->limiter_wait_ns), 0, wait_ms_max, false, NULL},
 	    {"adaptive_on", "adaptive_on", options->adaptive_on, 0, options->limiter_on, false, "limiter_on"},
 	    {"concurrent_retries", "concurrent_retries", options->concurrent_retries, 1, REA_GUARD_RETRIES_MAX, false, NULL},
+	    {"parked_calls", "parked_calls", options->parked_calls, 1, REA_GUARD_RETRIES_MAX, false, NULL},
 	};
 
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
@@ -95,14 +97,14 @@ static void tell_breaker(const struct rea_breaker_change *change, void *user_dat
 	guard->options.event(&event, guard->options.user_data);
 }
 
-static int make_shared_parts(struct rea_guard *guard)
+static int make_shared_parts(struct rea_guard *guard, struct rea_error_info *info)
 {
 	const struct rea_guard_options *options = &guard->options;
-	int error = rea_budget_new(&options->policy.budget, options->threads, &guard->alloc, &guard->budget);
+	int error = rea_budget_new(&options->policy.budget, options->threads, &guard->alloc, &guard->budget, info);
 
 	if (error != 0 || !options->policy.breaker.enabled)
 		return error;
-	error = rea_shared_breaker_new(&options->policy.breaker, options->threads, &guard->alloc, &guard->breaker, NULL);
+	error = rea_shared_breaker_new(&options->policy.breaker, options->threads, &guard->alloc, &guard->breaker, info);
 	if (error == 0 && options->event != NULL)
 		rea_shared_breaker_on_change(guard->breaker, tell_breaker, guard);
 	return error;
@@ -114,7 +116,16 @@ static void link_parts(struct rea_guard *guard)
 	if (guard->retry_limit == NULL)
 		guard->retry_limit = &guard->own_retry_limit;
 	rea_retry_limit_init(&guard->own_retry_limit, guard->options.concurrent_retries);
+	guard->parking = guard->options.parking;
+	if (guard->parking == NULL)
+		guard->parking = &guard->own_parking;
+	rea_retry_limit_init(&guard->own_parking, guard->options.parked_calls);
 	rea_shards_init(&guard->taken, guard->options.threads);
+	rea_call_options_init(&guard->call);
+	guard->call.policy = &guard->options.policy;
+	guard->call.budget = guard->budget;
+	guard->call.limit = guard->retry_limit;
+	guard->call.parking = guard->parking;
 	for (uint32_t i = 0; guard->breaker != NULL && i < guard->options.threads; i++)
 		rea_shared_gate_init(&guard->shards[i].gate, guard->breaker, i);
 }
@@ -167,7 +178,7 @@ int rea_guard_new(const struct rea_guard_options *options, const struct rea_allo
 		return REA_ERR_NOMEM;
 	error = init_limiters(guard, ret_info);
 	if (error == 0)
-		error = make_shared_parts(guard);
+		error = make_shared_parts(guard, ret_info);
 	if (error != 0) {
 		release(guard);
 		return error;

@@ -84,7 +84,7 @@ static void tell(
 	const struct rea_guard_options *options = &call->guard->options;
 	bool attempted = report != NULL;
 	struct rea_event event;
-	char instance[64];
+	char instance[64], evidence[REA_EVIDENCE_TEXT_MAX];
 
 	if (options->event == NULL)
 		return;
@@ -101,6 +101,7 @@ static void tell(
 	    .service = {options->name, strlen(options->name)},
 	    .method = call->options->method,
 	    .instance = attempted ? instance_of(call, instance, sizeof(instance)) : (struct rea_text){NULL, 0},
+	    .evidence = {evidence, rea_evidence_format(&decision->evidence, evidence, sizeof(evidence))},
 	    .attempt = attempted ? decision->attempt : decision->attempt + 1,
 	    .attempts_max = decision->attempts_max,
 	    .outcome = decision->reason == REA_REASON_CANCELLED ? REA_OUTCOME_CANCELLED : report->outcome,
@@ -120,6 +121,7 @@ static void tell(
 
 static struct rea__guard_shard *shard_of(const struct rea_guard_thread *thread)
 {
+	assert(thread->guard != NULL && "rea_guard: the thread has not joined, or has left");
 	return &thread->guard->shards[thread->shard];
 }
 
@@ -162,20 +164,15 @@ void rea_guard_begin(struct rea_guard_call *call, struct rea_guard_thread *threa
 	call->stage = REA_GUARD_STAGE_NONE;
 	call->wake_fd = REA__WAKE_CALLBACK;
 	call->begin_ns = now_ns;
-	/* Where the call keeps them, so that nothing is copied. */
-	call->call.options = (struct rea_call_options){
-	    .version = REA_CALL_OPTIONS_VERSION,
-	    .policy = &guard->options.policy,
-	    .grant = options->grant,
-	    .has_key = options->key.length > 0,
-	    .chained = options->chained || is_chained(options->outer),
-	    .deadline_ns = deadline_within(options->outer, options->deadline_ns),
-	    .useful_ns = options->useful_ns,
-	    .budget = guard->budget,
-	    .budget_shard = thread->shard,
-	    .gate = guard->breaker != NULL ? &shard->gate.gate : NULL,
-	    .limit = guard->retry_limit,
-	};
+	/* Where the call keeps them, so that they are copied once. */
+	call->call.options = guard->call;
+	call->call.options.grant = options->grant;
+	call->call.options.has_key = options->key.length > 0;
+	call->call.options.chained = options->chained || is_chained(options->outer);
+	call->call.options.deadline_ns = deadline_within(options->outer, options->deadline_ns);
+	call->call.options.useful_ns = options->useful_ns;
+	call->call.options.budget_shard = thread->shard;
+	call->call.options.gate = guard->breaker != NULL ? &shard->gate.gate : NULL;
 	rea_call_begin(&call->call, &call->call.options, now_ns);
 	rea_service_stats_begin(&shard->stats);
 }
@@ -232,10 +229,10 @@ static bool is_waiting(const struct rea_guard_call *call)
 	return call->state == REA__GUARD_RESERVED || call->state == REA__GUARD_IN_LINE;
 }
 
-/* The wait after an outcome is not over, or the deadline has passed: nothing is asked of the stages. */
+/* The wait after an outcome is not over, the budget has yet to say when it is, or the deadline has passed: nothing is asked of the stages. */
 static bool no_attempt_now(const struct rea_guard_call *call, uint64_t now_ns)
 {
-	return now_ns < call->call.wait_until_ns || now_ns >= call->call.deadline_ns;
+	return now_ns < call->call.wait_until_ns || call->call.park.held || now_ns >= call->call.deadline_ns;
 }
 
 static uint64_t see_time(const struct rea_guard_call *call, uint64_t now_ns)
@@ -363,5 +360,5 @@ const char *rea_guard_stage_name(enum rea_guard_stage stage)
 #undef X
 	};
 
-	return stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "unknown";
+	return stage < REA_GUARD_STAGE_COUNT ? names[stage] : "unknown";
 }

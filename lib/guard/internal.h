@@ -17,15 +17,18 @@ struct rea__guard_shard {
 struct rea_guard {
 	/* Read by every call, never written. */
 	struct rea_guard_options options; /* name: name[] */
+	struct rea_call_options call;     /* what all calls begin with */
 	struct rea_budget *budget;
 	struct rea_shared_breaker *breaker; /* NULL = off */
 	struct rea_retry_limit *retry_limit;
+	struct rea_retry_limit *parking;
 	struct rea__guard_shard *shards;
 	struct rea_alloc alloc;
 	void *block; /* what was allocated */
 	char name[REA_GUARD_NAME_MAX + 1];
 
 	_Alignas(REA__CACHE_LINE) struct rea_retry_limit own_retry_limit;
+	struct rea_retry_limit own_parking;
 	struct rea_shards taken;
 	_Alignas(REA__CACHE_LINE) pthread_mutex_t rate_lock;
 	struct rea_rate rate;

@@ -8,7 +8,7 @@
 
 void rea_shards_init(struct rea_shards *shards, uint32_t max)
 {
-	assert(max >= 1 && max <= REA_SHARDS_MAX);
+	assert(max >= 1 && max <= REA_SHARDS_MAX && "rea_shards_init: max is out of its bounds");
 	memset(shards, 0, sizeof(*shards));
 	shards->max = max;
 }
@@ -47,7 +47,7 @@ void rea_shards_give_back(struct rea_shards *shards, uint32_t shard)
 {
 	uint64_t bit = UINT64_C(1) << shard % 64, before;
 
-	assert(shard < shards->max);
+	assert(shard < shards->max && "rea_shards_give_back: there is no such shard");
 	before = __atomic_fetch_and(&shards->taken[shard / 64], ~bit, __ATOMIC_RELEASE);
 	assert((before & bit) != 0 && "rea_shards_give_back: the shard is not taken");
 	(void)before;

@@ -20,11 +20,12 @@
  *   the watch: so many failures are there already that reaching the minimum number of calls would open    every result
  * Between two folds there are therefore only successes that came one after the other, and a fold puts them where one thread would have.
  */
-#include <rea/shared.h>
+#include "guard/shared_breaker.h"
 
+#include "base/bounds.h"
 #include "base/probe.h"
-#include "core/bounds.h"
 #include "core/window.h"
+#include "explain/words.h"
 
 #include <rea/time.h>
 
@@ -398,7 +399,7 @@ bool rea_shared_breaker_acquire(struct rea_shared_breaker *breaker, uint64_t now
 	return ret_permit->given;
 }
 
-bool rea_shared_breaker_permits(struct rea_shared_breaker *breaker, uint64_t now_ns)
+bool rea_shared_breaker_permits(const struct rea_shared_breaker *breaker, uint64_t now_ns)
 {
 	uint64_t word = load_word(breaker), until_ns = until_of(breaker);
 
@@ -510,7 +511,7 @@ void rea_shared_breaker_report(struct rea_shared_breaker *breaker, uint32_t shar
 {
 	bool failed = result == REA_BREAKER_FAILURE, slow = rea__is_slow(&breaker->policy, latency_ns);
 
-	assert(shard < breaker->shards_len);
+	assert(shard < breaker->shards_len && "rea_shared_breaker: the breaker was made for fewer shards");
 	if (!permit->given)
 		return;
 	permit->given = false;
@@ -533,7 +534,7 @@ void rea_shared_breaker_force(struct rea_shared_breaker *breaker, enum rea_break
 {
 	struct changes changes;
 
-	assert(state < REA_BREAKER_STATE_COUNT);
+	assert(state < REA_BREAKER_STATE_COUNT && "rea_shared_breaker_force: the state is none of rea/breaker.h");
 	lock(breaker, &changes);
 	catch_up(breaker, now_ns, &changes);
 	change_state(breaker, state, true, breaker->now_ns, &changes);
@@ -541,30 +542,61 @@ void rea_shared_breaker_force(struct rea_shared_breaker *breaker, enum rea_break
 	unlock(breaker, &changes);
 }
 
-/* The window at now, with all that the shards hold. False below the minimum number of calls. */
-static bool look(struct rea_shared_breaker *breaker, uint64_t now_ns, struct rea__tally *ret_total)
+/* Looking counts what the shards hold, which changes no answer, so the breaker is the same for a caller who may not change it. */
+static struct rea_shared_breaker *to_look_at(const struct rea_shared_breaker *breaker)
 {
+	return (struct rea_shared_breaker *)(uintptr_t)breaker;
+}
+
+void rea__shared_breaker_look(const struct rea_shared_breaker *breaker, uint64_t now_ns, struct rea__breaker_view *ret_view)
+{
+	struct rea_shared_breaker *own = to_look_at(breaker);
 	struct changes changes;
+	struct rea__tally total;
+	bool enough;
 
-	lock(breaker, &changes);
-	fold(breaker);
-	*ret_total = rea__window_at(&breaker->window, rea_time_max(breaker->now_ns, now_ns));
-	unlock(breaker, &changes);
-	return ret_total->calls >= rea__minimum_calls(&breaker->policy);
+	lock(own, &changes);
+	fold(own);
+	now_ns = rea_time_max(own->now_ns, now_ns);
+	total = rea__window_at(&own->window, now_ns);
+	enough = total.calls >= rea__minimum_calls(&own->policy);
+	*ret_view = (struct rea__breaker_view){.policy = &own->policy,
+	    .state = state_of(load_word(own)),
+	    .left_ns = rea_time_sub(until_of(own), now_ns),
+	    .permits_left = permits_of(load_word(own)),
+	    .calls = total.calls,
+	    .failure_rate = enough ? rea__percent(total.failures, total.calls) : -1,
+	    .slow_call_rate = enough ? rea__percent(total.slow, total.calls) : -1};
+	unlock(own, &changes);
 }
 
-double rea_shared_breaker_failure_rate(struct rea_shared_breaker *breaker, uint64_t now_ns)
+double rea_shared_breaker_failure_rate(const struct rea_shared_breaker *breaker, uint64_t now_ns)
 {
-	struct rea__tally total;
+	struct rea__breaker_view view;
 
-	return look(breaker, now_ns, &total) ? rea__percent(total.failures, total.calls) : -1;
+	rea__shared_breaker_look(breaker, now_ns, &view);
+	return view.failure_rate;
 }
 
-double rea_shared_breaker_slow_call_rate(struct rea_shared_breaker *breaker, uint64_t now_ns)
+double rea_shared_breaker_slow_call_rate(const struct rea_shared_breaker *breaker, uint64_t now_ns)
 {
-	struct rea__tally total;
+	struct rea__breaker_view view;
 
-	return look(breaker, now_ns, &total) ? rea__percent(total.slow, total.calls) : -1;
+	rea__shared_breaker_look(breaker, now_ns, &view);
+	return view.slow_call_rate;
+}
+
+size_t rea_shared_breaker_explain(const struct rea_shared_breaker *breaker, uint64_t now_ns, char *ret_text, size_t size)
+{
+	struct rea__breaker_view view;
+	struct rea_format out;
+
+	rea_format_init(&out, ret_text, size);
+	rea__shared_breaker_look(breaker, now_ns, &view);
+	rea__put(&out, "circuit breaker: ");
+	rea__explain_breaker(&out, &view);
+	rea__put_number(&out, "; for ", breaker->shards_len, " threads\n");
+	return out.length;
 }
 
 /* ---- as a call sees it ---- */
@@ -593,6 +625,6 @@ static void gate_report(void *user_data, struct rea_breaker_permit *permit, enum
 
 void rea_shared_gate_init(struct rea_shared_gate *gate, struct rea_shared_breaker *breaker, uint32_t shard)
 {
-	assert(shard < breaker->shards_len);
+	assert(shard < breaker->shards_len && "rea_shared_breaker: the breaker was made for fewer shards");
 	*gate = (struct rea_shared_gate){{gate_acquire, gate_permits, gate_report, gate}, breaker, shard};
 }

@@ -127,6 +127,7 @@ static enum rea__answer pass_limiter(struct rea_guard_call *call, uint64_t now_n
 		return park(call, REA__GUARD_IN_LINE, REA_GUARD_STAGE_LIMITER, call->due_ns);
 	case REA_LIMITER_REFUSED:
 	case REA_LIMITER_EXPIRED:
+	case REA_LIMITER_VERDICT_COUNT:
 		break;
 	}
 	return refuse(call, REA_GUARD_STAGE_LIMITER);

@@ -129,7 +129,8 @@ struct rea_store_reader {
 	struct rea_arena arena; /* of what the latest call handed out */
 };
 
-bool rea__store_options_valid(const struct rea_store_options *options);
+/* Returns 0, or REA_ERR_INVALID with info (may be NULL). */
+int rea__store_options_check(const struct rea_store_options *options, struct rea_error_info *info);
 /* The clock is not set. Returns 0 or REA_ERR_NOMEM. */
 int rea__store_init(struct rea_store *store, const struct rea__backend *backend, const struct rea_store_options *options);
 void rea__store_fini(struct rea_store *store);

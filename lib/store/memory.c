@@ -427,6 +427,7 @@ static void repeat_submit(struct memory_store *memory, struct rea__op *op, const
 	op->result.error = same ? 0 : REA_ERR_CONFLICT;
 	op->result.existed = same;
 	op->result.task = rea__task_of(&memory->store, &task->row);
+	op->result.task.submitted_unix_ns = task->submitted_ns;
 }
 
 static void submit(struct memory_store *memory, struct rea__op *op)
@@ -437,6 +438,10 @@ static void submit(struct memory_store *memory, struct rea__op *op)
 
 	if (task != NULL) {
 		repeat_submit(memory, op, task);
+		return;
+	}
+	if (op->in.submit.only_look) {
+		op->result.error = REA_ERR_NOT_FOUND;
 		return;
 	}
 	if (reserve(memory) != 0 || (task = task_new(memory, op)) == NULL) {
@@ -710,6 +715,14 @@ static bool matches(const struct rea_store_filter *filter, const struct task *ta
 	return filter->biz_id.length == 0 || rea__text_equal(filter->biz_id, task->spec.biz_id);
 }
 
+static int copy_head(struct rea_store_reader *reader, const struct task *task, uint32_t max, struct rea_store_task *ret_task)
+{
+	ret_task->payload = task->spec.payload;
+	if (ret_task->payload.length > max)
+		ret_task->payload.length = max;
+	return rea__text_copy(&reader->arena, &ret_task->payload);
+}
+
 static int fill_page(struct rea_store_reader *reader, const struct rea_store_filter *filter,
     struct rea_store_task *tasks, struct rea_store_page *page)
 {
@@ -728,7 +741,8 @@ static int fill_page(struct rea_store_reader *reader, const struct rea_store_fil
 		id--;
 		if (!matches(filter, task))
 			continue;
-		if (describe(reader, task, &tasks[page->tasks_len]) != 0)
+		if (describe(reader, task, &tasks[page->tasks_len]) != 0 ||
+		    copy_head(reader, task, filter->payload_max, &tasks[page->tasks_len]) != 0)
 			return REA_ERR_NOMEM;
 		page->tasks_len++;
 	}
@@ -786,7 +800,7 @@ static int memory_attempts(struct rea_store_reader *reader, uint64_t id, uint32_
 	return error;
 }
 
-int rea_store_memory_new(const struct rea_store_options *options, struct rea_store **ret_store)
+int rea_store_memory_new(const struct rea_store_options *options, struct rea_store **ret_store, struct rea_error_info *ret_info)
 {
 	static const struct rea__backend backend = {memory_start, memory_stop, memory_free, memory_status,
 	    memory_reader_new, memory_reader_free, memory_get, memory_list, memory_attempts};
@@ -794,9 +808,10 @@ int rea_store_memory_new(const struct rea_store_options *options, struct rea_sto
 	const struct rea_alloc *alloc = options->alloc != NULL ? options->alloc : rea_alloc_default();
 	struct rea__clock_past unused;
 	struct memory_store *memory;
+	int error = rea__store_options_check(options, ret_info);
 
-	if (!rea__store_options_valid(options))
-		return REA_ERR_INVALID;
+	if (error != 0)
+		return error;
 	memory = alloc->realloc(NULL, sizeof(*memory), alloc->user_data);
 	if (memory == NULL)
 		return REA_ERR_NOMEM;

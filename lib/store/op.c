@@ -3,17 +3,25 @@
  *
  * Stores in libraries of their own link this once more; it keeps no state of its own.
  */
+#include "base/bounds.h"
 #include "store/backend.h"
 
 #include <assert.h>
+#include <float.h>
 
 #define QUEUE_MAX 1000000
 #define QUEUE_BYTES_MIN (UINT64_C(1) << 20)
 
-bool rea__store_options_valid(const struct rea_store_options *options)
+int rea__store_options_check(const struct rea_store_options *options, struct rea_error_info *info)
 {
-	return options->version == REA_STORE_OPTIONS_VERSION && options->queue_max >= 1 &&
-	       options->queue_max <= QUEUE_MAX && options->queue_bytes_max >= QUEUE_BYTES_MIN;
+	const struct rea__bound bounds[] = {
+	    {"queue_max", "queue_max", options->queue_max, 1, QUEUE_MAX, false, NULL},
+	    {"queue_bytes_max", "queue_bytes_max", (double)options->queue_bytes_max, QUEUE_BYTES_MIN, DBL_MAX, false, NULL},
+	};
+
+	assert(options->version == REA_STORE_OPTIONS_VERSION &&
+	       "rea_store: the options were not initialised by rea_store_options_init");
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
 int rea__store_init(struct rea_store *store, const struct rea__backend *backend, const struct rea_store_options *options)

@@ -8,6 +8,8 @@
 
 #include <assert.h>
 
+#define LIST_PAYLOAD_MAX 65536
+
 static bool text_fits(struct rea_text text)
 {
 	return text.length <= REA_STORE_TEXT_MAX;
@@ -81,9 +83,10 @@ void rea_store_close(struct rea_store *store)
 	store->backend->free(store);
 }
 
-void rea_store_status(struct rea_store *store, struct rea_store_status *ret_status)
+void rea_store_status(const struct rea_store *store, struct rea_store_status *ret_status)
 {
-	store->backend->status(store, ret_status);
+	/* Looking takes a lock and changes nothing. */
+	store->backend->status((struct rea_store *)(uintptr_t)store, ret_status);
 }
 
 /* ---- operations ---- */
@@ -382,8 +385,8 @@ int rea_store_get(struct rea_store_reader *reader, uint64_t id, struct rea_store
 
 int rea_store_list(struct rea_store_reader *reader, const struct rea_store_filter *filter, struct rea_store_page *ret_page)
 {
-	if (filter->max < 1 || filter->max > REA_STORE_PAGE_MAX || !text_fits(filter->target) ||
-	    !text_fits(filter->biz_id) || (filter->states & ~REA_STORE_STATES_ALL) != 0)
+	if (filter->max < 1 || filter->max > REA_STORE_PAGE_MAX || filter->payload_max > LIST_PAYLOAD_MAX ||
+	    !text_fits(filter->target) || !text_fits(filter->biz_id) || (filter->states & ~REA_STORE_STATES_ALL) != 0)
 		return REA_ERR_INVALID;
 	reader_begin(reader);
 	return reader->store->backend->list(reader, filter, ret_page);

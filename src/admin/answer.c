@@ -1,22 +1,27 @@
 #include "admin/answer.h"
 
+#include "admin/openapi.h"
+#include "admin/route.h"
+#include "admin/timeline.h"
+
+#include "base/format.h"
+
 #include <rea/api.h>
 
 #include <stdio.h>
 #include <time.h>
 
-#define BIZ_ID_MAX 1024
-
 struct request {
 	const struct admin_sources *sources;
 	struct rea_slice path;
 	struct rea_slice query;
-	struct rea_slice parameter; /* what the {} of the route's pattern matched */
+	struct rea_slice parameters[ADMIN_PARAMETERS_MAX];
 };
 
+/* Of what is answered at once from the sources. */
 struct route {
-	enum http_method method; /* GET answers HEAD too */
-	const char *pattern;     /* a {} at its end matches one segment that is not empty */
+	enum http_method method;
+	const char *pattern;
 	void (*answer)(struct answer *answer, const struct request *request);
 };
 
@@ -32,25 +37,24 @@ void answer_fini(struct answer *answer)
 
 /* ---- writing ---- */
 
-static void put(struct answer *answer, const char *text, size_t length)
+void answer_put(struct answer *answer, const char *text, size_t length)
 {
 	if (rea_buffer_append(&answer->body, text, length) != 0)
 		answer->failed = true;
 }
 
-static void put_text(struct answer *answer, const char *text)
+void answer_put_text(struct answer *answer, const char *text)
 {
-	put(answer, text, strlen(text));
+	answer_put(answer, text, strlen(text));
 }
 
-static void put_u64(struct answer *answer, uint64_t value)
+void answer_put_u64(struct answer *answer, uint64_t value)
 {
 	if (rea_buffer_append_u64(&answer->body, value) != 0)
 		answer->failed = true;
 }
 
-/* Room for size bytes that a writer fills in; NULL when there is none. */
-static char *room(struct answer *answer, size_t size)
+char *answer_room(struct answer *answer, size_t size)
 {
 	if (rea_buffer_reserve(&answer->body, size) == 0)
 		return answer->body.data + answer->body.end;
@@ -58,16 +62,16 @@ static char *room(struct answer *answer, size_t size)
 	return NULL;
 }
 
-static void put_json(struct answer *answer, const char *text, size_t length)
+void answer_put_json(struct answer *answer, const char *text, size_t length)
 {
 	size_t size = length * 6 + 3;
-	char *end = room(answer, size);
+	char *end = answer_room(answer, size);
 
 	if (end)
 		answer->body.end += rea_json_string(text, length, end, size);
 }
 
-static void begin(struct answer *answer, uint16_t status, const char *content_type)
+void answer_begin(struct answer *answer, uint16_t status, const char *content_type)
 {
 	rea_buffer_clear(&answer->body);
 	answer->status = status;
@@ -76,16 +80,25 @@ static void begin(struct answer *answer, uint16_t status, const char *content_ty
 
 void answer_problem(struct answer *answer, uint16_t status, const char *detail)
 {
+	answer_problem_at(answer, status, detail, "");
+}
+
+void answer_problem_at(struct answer *answer, uint16_t status, const char *detail, const char *field)
+{
 	const char *title = http_status_reason(status);
 
-	begin(answer, status, "application/problem+json");
-	put_text(answer, "{\"title\":");
-	put_json(answer, title, strlen(title));
-	put_text(answer, ",\"status\":");
-	put_u64(answer, status);
-	put_text(answer, ",\"detail\":");
-	put_json(answer, detail, strlen(detail));
-	put_text(answer, "}\n");
+	answer_begin(answer, status, "application/problem+json");
+	answer_put_text(answer, "{\"title\":");
+	answer_put_json(answer, title, strlen(title));
+	answer_put_text(answer, ",\"status\":");
+	answer_put_u64(answer, status);
+	answer_put_text(answer, ",\"detail\":");
+	answer_put_json(answer, detail, strlen(detail));
+	if (field[0] != '\0') {
+		answer_put_text(answer, ",\"field\":");
+		answer_put_json(answer, field, strlen(field));
+	}
+	answer_put_text(answer, "}\n");
 	if (answer->failed)
 		rea_buffer_clear(&answer->body); /* the status alone still says it */
 }
@@ -97,23 +110,14 @@ static void put_time(struct answer *answer, int64_t unix_ns)
 	char text[64];
 
 	if (gmtime_r(&seconds, &utc) == NULL || strftime(text, sizeof(text), "\"%Y-%m-%dT%H:%M:%SZ\"", &utc) == 0)
-		put_text(answer, "null");
+		answer_put_text(answer, "null");
 	else
-		put_text(answer, text);
+		answer_put_text(answer, text);
 }
 
 /* ---- reading ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = rea_ascii_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undo percent-encoding. False: malformed, or longer than size. */
-static bool percent_decode(struct rea_slice text, char *ret_text, size_t size, size_t *ret_length)
+bool answer_percent_decode(struct rea_slice text, char *ret_text, size_t size, size_t *ret_length)
 {
 	size_t length = 0;
 
@@ -121,8 +125,8 @@ static bool percent_decode(struct rea_slice text, char *ret_text, size_t size, s
 		char c = text.data[i];
 
 		if (c == '%') {
-			int high = i + 2 < text.length ? hex_digit(text.data[i + 1]) : -1,
-			    low = i + 2 < text.length ? hex_digit(text.data[i + 2]) : -1;
+			int high = i + 2 < text.length ? rea_ascii_hex(text.data[i + 1]) : -1,
+			    low = i + 2 < text.length ? rea_ascii_hex(text.data[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return false;
@@ -137,8 +141,7 @@ static bool percent_decode(struct rea_slice text, char *ret_text, size_t size, s
 	return true;
 }
 
-/* The value of name in the query. False: it is not there. */
-static bool query_value(struct rea_slice query, const char *name, struct rea_slice *ret_value)
+bool answer_query_value(struct rea_slice query, const char *name, struct rea_slice *ret_value)
 {
 	size_t name_length = strlen(name);
 
@@ -161,28 +164,11 @@ static bool query_value(struct rea_slice query, const char *name, struct rea_sli
 /* The events of an answer: all but the first `skip` of them. */
 struct listing {
 	struct answer *answer;
-	struct rea_timeline timeline;
 	uint64_t skip;
 	uint64_t listed;
 };
 
-static bool count_event(const struct rea_event *event, void *user_data)
-{
-	(void)event;
-	++*(uint64_t *)user_data;
-	return true;
-}
-
-static uint64_t count_events(const struct rea_event_ring *ring, struct rea_text biz_id)
-{
-	uint64_t count = 0;
-
-	if (ring)
-		rea_event_ring_each(ring, biz_id, count_event, &count);
-	return count;
-}
-
-static bool list_as_json(const struct rea_event *event, void *user_data)
+static bool list_event(const struct rea_event *event, void *user_data)
 {
 	struct listing *listing = user_data;
 	char *end;
@@ -191,50 +177,11 @@ static bool list_as_json(const struct rea_event *event, void *user_data)
 		listing->skip--;
 		return true;
 	}
-	put_text(listing->answer, listing->listed++ > 0 ? ",\n" : "\n");
-	end = room(listing->answer, REA_EVENT_JSON_MAX);
+	answer_put_text(listing->answer, listing->listed++ > 0 ? ",\n" : "\n");
+	end = answer_room(listing->answer, REA_EVENT_JSON_MAX);
 	if (end)
 		listing->answer->body.end += rea_event_json(event, end, REA_EVENT_JSON_MAX);
 	return !listing->answer->failed;
-}
-
-/* "events":[…] of the latest events_max, and how many older ones were left out. */
-static void put_events(struct answer *answer, const struct rea_event_ring *ring, struct rea_text biz_id, uint64_t events_max)
-{
-	uint64_t count = count_events(ring, biz_id);
-	struct listing listing = {.answer = answer, .skip = count > events_max ? count - events_max : 0};
-
-	put_text(answer, "\"left_out\":");
-	put_u64(answer, listing.skip);
-	put_text(answer, ",\"events\":[");
-	if (ring)
-		rea_event_ring_each(ring, biz_id, list_as_json, &listing);
-	put_text(answer, "]}\n");
-}
-
-static void write_timeline(const char *text, size_t length, void *user_data)
-{
-	put(user_data, text, length);
-}
-
-static bool list_as_text(const struct rea_event *event, void *user_data)
-{
-	struct listing *listing = user_data;
-
-	if (listing->skip > 0)
-		listing->skip--;
-	else
-		rea_timeline_event(&listing->timeline, event);
-	return !listing->answer->failed;
-}
-
-static void put_timeline(struct answer *answer, const struct rea_event_ring *ring, struct rea_text biz_id)
-{
-	uint64_t count = count_events(ring, biz_id);
-	struct listing listing = {.answer = answer, .skip = count > ANSWER_TIMELINE_MAX ? count - ANSWER_TIMELINE_MAX : 0};
-
-	rea_timeline_begin(&listing.timeline, write_timeline, answer);
-	rea_event_ring_each(ring, biz_id, list_as_text, &listing);
 }
 
 /* ---- endpoints ---- */
@@ -242,8 +189,8 @@ static void put_timeline(struct answer *answer, const struct rea_event_ring *rin
 static void answer_healthz(struct answer *answer, const struct request *request)
 {
 	(void)request;
-	begin(answer, 200, "text/plain; charset=utf-8");
-	put_text(answer, "ok");
+	answer_begin(answer, 200, "text/plain; charset=utf-8");
+	answer_put_text(answer, "ok");
 }
 
 static void answer_readyz(struct answer *answer, const struct request *request)
@@ -255,24 +202,24 @@ static void answer_readyz(struct answer *answer, const struct request *request)
 	};
 	enum admin_readiness readiness = request->sources->readiness(request->sources->user_data);
 
-	begin(answer, readiness == ADMIN_READY ? 200 : 503, "text/plain; charset=utf-8");
-	put_text(answer, names[readiness]);
+	answer_begin(answer, readiness == ADMIN_READY ? 200 : 503, "text/plain; charset=utf-8");
+	answer_put_text(answer, names[readiness]);
 }
 
 static void answer_version(struct answer *answer, const struct request *request)
 {
 	(void)request;
-	begin(answer, 200, "application/json");
-	put_text(answer, "{\"name\":\"rea\",\"version\":");
-	put_json(answer, rea_version(), strlen(rea_version()));
-	put_text(answer, "}\n");
+	answer_begin(answer, 200, "application/json");
+	answer_put_text(answer, "{\"name\":\"rea\",\"version\":");
+	answer_put_json(answer, rea_version(), strlen(rea_version()));
+	answer_put_text(answer, "}\n");
 }
 
 static bool write_metrics(const char *text, size_t length, void *user_data)
 {
 	struct answer *answer = user_data;
 
-	put(answer, text, length);
+	answer_put(answer, text, length);
 	return !answer->failed;
 }
 
@@ -280,72 +227,72 @@ static void answer_metrics(struct answer *answer, const struct request *request)
 {
 	struct rea_prometheus out = {.write = write_metrics, .user_data = answer};
 
-	begin(answer, 200, "text/plain; version=0.0.4; charset=utf-8");
+	answer_begin(answer, 200, "text/plain; version=0.0.4; charset=utf-8");
 	request->sources->metrics(&out, request->sources->user_data);
 }
 
 static void answer_events(struct answer *answer, const struct request *request)
 {
+	const struct rea_event_ring *ring = request->sources->ring;
+	struct listing listing = {.answer = answer};
 	uint64_t limit = ANSWER_EVENTS_DEFAULT;
 	struct rea_slice value;
 
-	if (query_value(request->query, "limit", &value) &&
+	if (answer_query_value(request->query, "limit", &value) &&
 	    (!rea_slice_to_u64(value, &limit) || limit < 1 || limit > ANSWER_EVENTS_MAX)) {
 		answer_problem(answer, 400, "limit is a number from 1 to 1000");
 		return;
 	}
-	begin(answer, 200, "application/json");
-	put_text(answer, "{");
-	put_events(answer, request->sources->ring, (struct rea_text){NULL, 0}, limit);
+	if (ring != NULL && rea_event_ring_count(ring) > limit)
+		listing.skip = rea_event_ring_count(ring) - limit;
+	answer_begin(answer, 200, "application/json");
+	answer_put_text(answer, "{\"left_out\":");
+	answer_put_u64(answer, listing.skip);
+	answer_put_text(answer, ",\"events\":[");
+	if (ring != NULL)
+		rea_event_ring_each(ring, (struct rea_text){NULL, 0}, list_event, &listing);
+	answer_put_text(answer, "]}\n");
 }
 
 static void answer_timeline(struct answer *answer, const struct request *request)
 {
-	const struct rea_event_ring *ring = request->sources->ring;
 	struct rea_slice format = REA_SLICE_LIT("json");
-	char id[BIZ_ID_MAX];
+	char id[ANSWER_BIZ_ID_MAX];
 	struct rea_text biz_id = {id, 0};
+	bool text;
 
-	query_value(request->query, "format", &format);
-	if (!percent_decode(request->parameter, id, sizeof(id), &biz_id.length))
+	answer_query_value(request->query, "format", &format);
+	text = rea_slice_equal(format, REA_SLICE_LIT("text"));
+	if (!answer_percent_decode(request->parameters[0], id, sizeof(id), &biz_id.length))
 		answer_problem(answer, 400, "the biz_id is badly percent-encoded or longer than 1024 bytes");
-	else if (count_events(ring, biz_id) == 0)
-		answer_problem(answer, 404, "no event of this biz_id is kept: nothing of it failed, or it is too long ago");
-	else if (rea_slice_equal(format, REA_SLICE_LIT("text"))) {
-		begin(answer, 200, "text/plain; charset=utf-8");
-		put_timeline(answer, ring, biz_id);
-	} else if (rea_slice_equal(format, REA_SLICE_LIT("json"))) {
-		begin(answer, 200, "application/json");
-		put_text(answer, "{\"biz_id\":");
-		put_json(answer, biz_id.text, biz_id.length);
-		put_text(answer, ",");
-		put_events(answer, ring, biz_id, ANSWER_TIMELINE_MAX);
-	} else
+	else if (!text && !rea_slice_equal(format, REA_SLICE_LIT("json")))
 		answer_problem(answer, 400, "format is json or text");
+	else
+		timeline_answer(answer, request->sources, biz_id, text);
 }
 
 static void put_member(struct answer *answer, const char *name, const char *text)
 {
-	put_text(answer, ",\"");
-	put_text(answer, name);
-	put_text(answer, "\":");
-	put_json(answer, text, strlen(text));
+	answer_put_text(answer, ",\"");
+	answer_put_text(answer, name);
+	answer_put_text(answer, "\":");
+	answer_put_json(answer, text, strlen(text));
 }
 
 static void put_error(struct answer *answer, const struct rea_error_info *error)
 {
 	if (error == NULL) {
-		put_text(answer, "null");
+		answer_put_text(answer, "null");
 		return;
 	}
-	put_text(answer, "{\"line\":");
-	put_u64(answer, error->line);
-	put_text(answer, ",\"column\":");
-	put_u64(answer, error->column);
+	answer_put_text(answer, "{\"line\":");
+	answer_put_u64(answer, error->line);
+	answer_put_text(answer, ",\"column\":");
+	answer_put_u64(answer, error->column);
 	put_member(answer, "file", error->file);
 	put_member(answer, "key", error->key);
 	put_member(answer, "message", error->message);
-	put_text(answer, "}");
+	answer_put_text(answer, "}");
 }
 
 static void answer_config(struct answer *answer, const struct request *request)
@@ -353,19 +300,115 @@ static void answer_config(struct answer *answer, const struct request *request)
 	struct admin_config config = {.path = "", .version = ""};
 
 	request->sources->config(&config, request->sources->user_data);
-	begin(answer, 200, "application/json");
-	put_text(answer, "{\"version\":");
-	put_json(answer, config.version, strlen(config.version));
+	answer_begin(answer, 200, "application/json");
+	answer_put_text(answer, "{\"version\":");
+	answer_put_json(answer, config.version, strlen(config.version));
 	put_member(answer, "path", config.path);
-	put_text(answer, ",\"loaded_at\":");
+	answer_put_text(answer, ",\"loaded_at\":");
 	put_time(answer, config.loaded_unix_ns);
-	put_text(answer, ",\"reloads\":");
-	put_u64(answer, config.reloads);
-	put_text(answer, ",\"rejects\":");
-	put_u64(answer, config.rejects);
-	put_text(answer, ",\"last_error\":");
+	answer_put_text(answer, ",\"reloads\":");
+	answer_put_u64(answer, config.reloads);
+	answer_put_text(answer, ",\"rejects\":");
+	answer_put_u64(answer, config.rejects);
+	answer_put_text(answer, ",\"last_error\":");
 	put_error(answer, config.last_error);
-	put_text(answer, "}\n");
+	answer_put_text(answer, "}\n");
+}
+
+/* ---- a service ---- */
+
+static void put_number(struct answer *answer, const char *name, double value)
+{
+	char number[32];
+	struct rea_format text;
+
+	rea_format_init(&text, number, sizeof(number));
+	rea_format_double(&text, value);
+	answer_put_text(answer, ",\"");
+	answer_put_text(answer, name);
+	answer_put_text(answer, "\":");
+	answer_put(answer, number, text.length);
+}
+
+static void put_ms(struct answer *answer, const char *name, double ns)
+{
+	put_number(answer, name, (double)(uint64_t)(ns / 1e3 + 0.5) / 1e3);
+}
+
+static void put_evidence(struct answer *answer, const struct rea_budget_view *view)
+{
+	char heat[REA_EVIDENCE_TEXT_MAX];
+
+	put_number(answer, "success", view->success);
+	put_number(answer, "pushback", view->pushback);
+	put_number(answer, "first_attempts", (double)view->first_attempts);
+	put_number(answer, "retries", (double)view->retries);
+	put_number(answer, "outcomes", (double)view->outcomes);
+	put_number(answer, "timeouts", (double)view->timeouts);
+	put_ms(answer, "latency_ms", view->latency_ns);
+	put_ms(answer, "baseline_ms", view->baseline_ns);
+	put_number(answer, "latency_ratio", view->baseline_ns > 0 ? view->latency_ns / view->baseline_ns : 0);
+	put_number(answer, "latency_ratio_max", view->latency_ratio_max);
+	put_ms(answer, "since_success_ms", (double)view->since_success_ns);
+	put_ms(answer, "congested_ms", (double)view->congested_ns);
+	if (view->congested_ns == 0)
+		return;
+	rea_evidence_format(&view->heat, heat, sizeof(heat));
+	put_member(answer, "congestion", heat);
+}
+
+static void put_instances(struct answer *answer, const struct request *request, struct rea_slice service)
+{
+	struct admin_instance instance;
+
+	answer_put_text(answer, ",\"instances\":[");
+	for (size_t i = 0; request->sources->instance(service, i, &instance, request->sources->user_data); i++) {
+		answer_put_text(answer, i > 0 ? ",{\"address\":" : "{\"address\":");
+		answer_put_json(answer, instance.address, strlen(instance.address));
+		put_number(answer, "ejected", instance.ejected);
+		put_number(answer, "ejections", (double)instance.ejections);
+		answer_put_text(answer, "}");
+	}
+	answer_put_text(answer, "]");
+}
+
+static void answer_service(struct answer *answer, const struct request *request)
+{
+	static const char *const rules[] = {
+	    [REA_BUDGET_RATIO] = "ratio", [REA_BUDGET_GRPC] = "grpc", [REA_BUDGET_AWS] = "aws", [REA_BUDGET_EVIDENCE] = "evidence"};
+	char name[ANSWER_BIZ_ID_MAX];
+	struct admin_service service;
+	size_t length;
+
+	if (!answer_percent_decode(request->parameters[0], name, sizeof(name), &length) ||
+	    !request->sources->service(rea_slice_make(name, length), &service, request->sources->user_data)) {
+		answer_problem(answer, 404, "there is no service of this name");
+		return;
+	}
+	answer_begin(answer, 200, "application/json");
+	answer_put_text(answer, "{\"service\":");
+	answer_put_json(answer, name, length);
+	answer_put_text(answer, ",\"budget\":{\"rule\":");
+	answer_put_json(answer, rules[service.budget.rule], strlen(rules[service.budget.rule]));
+	put_number(answer, "available", (double)service.budget.available);
+	if (service.budget.rule != REA_BUDGET_RATIO)
+		put_number(answer, "tokens", service.budget.tokens);
+	if (service.budget.rule == REA_BUDGET_EVIDENCE)
+		put_evidence(answer, &service.budget);
+	answer_put_text(answer, "}");
+	put_number(answer, "parked_calls", service.parked_calls);
+	put_number(answer, "parked_calls_max", service.parked_calls_max);
+	put_number(answer, "retries_in_flight", service.retries_in_flight);
+	put_number(answer, "concurrent_retries_max", service.concurrent_retries_max);
+	put_instances(answer, request, rea_slice_make(name, length));
+	answer_put_text(answer, "}\n");
+}
+
+static void answer_openapi(struct answer *answer, const struct request *request)
+{
+	(void)request;
+	answer_begin(answer, 200, "application/json");
+	answer_put(answer, admin_openapi, admin_openapi_length);
 }
 
 /* ---- routes ---- */
@@ -377,78 +420,26 @@ static const struct route routes[] = {
     {HTTP_GET, "/metrics", answer_metrics},
     {HTTP_GET, "/v1/config", answer_config},
     {HTTP_GET, "/v1/events", answer_events},
+    {HTTP_GET, "/v1/openapi.json", answer_openapi},
+    {HTTP_GET, "/v1/services/{}", answer_service},
     {HTTP_GET, "/v1/timelines/{}", answer_timeline},
 };
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 
-static bool matches(const struct route *route, struct rea_slice path, struct rea_slice *ret_parameter)
-{
-	struct rea_slice pattern = rea_slice_of(route->pattern);
-	size_t literal = pattern.length - 2;
-
-	if (pattern.data[pattern.length - 1] != '}')
-		return rea_slice_equal(pattern, path);
-	if (path.length <= literal || memcmp(path.data, pattern.data, literal) != 0 ||
-	    memchr(path.data + literal, '/', path.length - literal))
-		return false;
-	*ret_parameter = rea_slice_make(path.data + literal, path.length - literal);
-	return true;
-}
-
-static const char *allowed_methods(enum http_method method)
-{
-	switch (method) {
-	case HTTP_GET:
-		return "GET, HEAD";
-	case HTTP_POST:
-		return "POST";
-	case HTTP_PUT:
-		return "PUT";
-	case HTTP_DELETE:
-		return "DELETE";
-	case HTTP_PATCH:
-		return "PATCH";
-	case HTTP_HEAD:
-	case HTTP_OPTIONS:
-	case HTTP_TRACE:
-	case HTTP_CONNECT:
-	case HTTP_OTHER:
-		break;
-	}
-	return "";
-}
-
-static void allow(struct answer *answer, enum http_method method)
-{
-	size_t used = strlen(answer->allow);
-
-	snprintf(answer->allow + used, sizeof(answer->allow) - used, "%s%s", used ? ", " : "", allowed_methods(method));
-}
-
-static void split_target(struct rea_slice target, struct request *ret_request)
-{
-	const char *question = target.length > 0 ? memchr(target.data, '?', target.length) : NULL;
-	size_t path_length = question ? (size_t)(question - target.data) : target.length;
-
-	ret_request->path = rea_slice_make(target.data, path_length);
-	ret_request->query =
-	    question ? rea_slice_make(question + 1, target.length - path_length - 1) : (struct rea_slice){NULL, 0};
-}
-
 static void answer_route(struct answer *answer, struct request *request, enum http_method method)
 {
-	enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
+	enum http_method wanted = route_method(method);
 
 	for (size_t i = 0; i < ROUTES; i++) {
-		if (!matches(&routes[i], request->path, &request->parameter))
+		if (!route_matches(routes[i].pattern, request->path, request->parameters))
 			continue;
 		if (routes[i].method == wanted) {
 			answer->allow[0] = '\0';
 			routes[i].answer(answer, request);
 			return;
 		}
-		allow(answer, routes[i].method);
+		route_allow(answer->allow, routes[i].method);
 	}
 	if (answer->allow[0])
 		answer_problem(answer, 405, "this resource does not know the method");
@@ -460,10 +451,10 @@ void answer_request(struct answer *answer, const struct admin_sources *sources, 
 {
 	struct request request = {.sources = sources};
 
-	split_target(target, &request);
+	route_split(target, &request.path, &request.query);
 	answer_route(answer, &request, method);
 	if (answer->failed) {
-		begin(answer, 503, "text/plain; charset=utf-8");
+		answer_begin(answer, 503, "text/plain; charset=utf-8");
 		answer->allow[0] = '\0';
 	}
 }

@@ -4,9 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
-static struct rea_report report_io(const struct attempt *attempt, enum rea_phase phase, int uv_error)
+struct rea_report attempt_report_io(const struct attempt *attempt, enum rea_phase phase, int uv_error)
 {
-	const struct exchange *exchange = attempt->exchange;
 	/* An orderly end in the wrong place is told like a reset. */
 	int error = uv_error == UV_EOF ? ECONNRESET : -uv_error;
 
@@ -14,8 +13,30 @@ static struct rea_report report_io(const struct attempt *attempt, enum rea_phase
 	    .outcome = rea_outcome_from_phase(phase),
 	    .code_kind = REA_CODE_ERRNO,
 	    .code = (uint32_t)error,
-	    .latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
+	    .latency_ns = rea_time_sub(loop_now(attempt->upstream->worker->loop), attempt->start_ns),
 	};
+}
+
+struct rea_report attempt_report_broken(const struct attempt *attempt, int status, enum http_error error)
+{
+	struct rea_report report = attempt_report_io(attempt, attempt_phase(attempt), status);
+
+	if (error != HTTP_ERROR_TRUNCATED) {
+		/* The reply cannot be decoded. */
+		report.outcome = REA_OUTCOME_PERMANENT;
+		report.code_kind = REA_CODE_NONE;
+		report.code = 0;
+	}
+	return report;
+}
+
+bool attempt_went_stale(struct attempt *attempt)
+{
+	if (!attempt->link->reused || attempt_phase(attempt) != REA_PHASE_UNSENT)
+		return false;
+	attempt->stream = NULL;
+	link_close(attempt->link);
+	return true;
 }
 
 enum rea_phase attempt_phase(const struct attempt *attempt)
@@ -28,7 +49,7 @@ enum rea_phase attempt_phase(const struct attempt *attempt)
 void attempt_drop(struct attempt *attempt, const struct rea_report *report)
 {
 	if (attempt->in_load) {
-		rea_load_end(&attempt->upstream->load, report, loop_now(&attempt->exchange->worker->loop));
+		rea_load_end(&attempt->upstream->load, report, loop_now(attempt->upstream->worker->loop));
 		attempt->in_load = false;
 	}
 	if (attempt->stream != NULL)
@@ -62,7 +83,7 @@ static void begin(struct attempt *attempt)
 {
 	struct exchange *exchange = attempt->exchange;
 	struct loop_http_client *client = attempt->link->client;
-	uint64_t now = loop_now(&exchange->worker->loop), deadline = rea_call_deadline(&exchange->call);
+	uint64_t now = loop_now(exchange->worker->loop), deadline = rea_call_deadline(&exchange->call);
 	/* While the request is still arriving the whole time lies ahead. */
 	uint64_t remaining = deadline == REA_NEVER ? exchange->policy->deadline_ns : rea_time_sub(deadline, now);
 	struct http_request_head head;
@@ -73,7 +94,7 @@ static void begin(struct attempt *attempt)
 	attempt->given = 0;
 	attempt->stream = http_client_begin(loop_http_client_session(client), &head, attempt);
 	if (attempt->stream == NULL) {
-		report = report_io(attempt, REA_PHASE_UNSENT, UV_ENOMEM);
+		report = attempt_report_io(attempt, REA_PHASE_UNSENT, UV_ENOMEM);
 		failed(attempt, &report);
 		return;
 	}
@@ -94,7 +115,7 @@ static void get_link(struct attempt *attempt, bool fresh)
 	struct rea_report report;
 
 	if (error != 0) {
-		report = report_io(attempt, REA_PHASE_CONNECT, error);
+		report = attempt_report_io(attempt, REA_PHASE_CONNECT, error);
 		failed(attempt, &report);
 	} else if (ready) {
 		begin(attempt);
@@ -115,7 +136,7 @@ void attempt_start(struct exchange *exchange, const struct rea_decision *decisio
 	    .upstream = exchange->service->upstreams[decision->instance],
 	    .instance = decision->instance,
 	    .number = decision->attempt,
-	    .start_ns = loop_now(&exchange->worker->loop),
+	    .start_ns = loop_now(exchange->worker->loop),
 	    .deadline_ns = decision->attempt_deadline_ns,
 	    .in_load = true,
 	};
@@ -124,14 +145,9 @@ void attempt_start(struct exchange *exchange, const struct rea_decision *decisio
 	get_link(attempt, false);
 }
 
-void attempt_connected(struct attempt *attempt)
+static void on_connect_failed(struct attempt *attempt, int status)
 {
-	begin(attempt);
-}
-
-void attempt_connect_failed(struct attempt *attempt, int status)
-{
-	struct rea_report report = report_io(attempt, REA_PHASE_CONNECT, status);
+	struct rea_report report = attempt_report_io(attempt, REA_PHASE_CONNECT, status);
 
 	failed(attempt, &report);
 }
@@ -139,22 +155,13 @@ void attempt_connect_failed(struct attempt *attempt, int status)
 /* The connection died in the middle of the exchange. */
 static void broken(struct attempt *attempt, int status, enum http_error error)
 {
-	enum rea_phase phase = attempt_phase(attempt);
-	struct rea_report report = report_io(attempt, phase, status);
+	struct rea_report report;
 
-	if (phase == REA_PHASE_UNSENT && attempt->link->reused && attempt->exchange->body_base == 0) {
-		/* Provably unsent on a connection that had grown stale: the same attempt on a new one. */
-		attempt->stream = NULL;
-		link_close(attempt->link);
+	if (attempt->exchange->body_base == 0 && attempt_went_stale(attempt)) {
 		get_link(attempt, true);
 		return;
 	}
-	if (error != HTTP_ERROR_TRUNCATED) {
-		/* The reply cannot be decoded. */
-		report.outcome = REA_OUTCOME_PERMANENT;
-		report.code_kind = REA_CODE_NONE;
-		report.code = 0;
-	}
+	report = attempt_report_broken(attempt, status, error);
 	reply_failed(attempt, &report);
 }
 
@@ -165,19 +172,19 @@ static void on_error(struct http_client_stream *stream, enum http_error error)
 	broken(attempt, loop_http_client_status(attempt->link->client), error);
 }
 
-void attempt_closed(struct attempt *attempt, int status)
+static void on_closed(struct attempt *attempt, int status)
 {
 	broken(attempt, status, HTTP_ERROR_TRUNCATED);
 }
 
-void attempt_drained(struct attempt *attempt)
+static void on_drained(struct attempt *attempt)
 {
 	body_pump(attempt->exchange);
 }
 
 void attempt_timeout(struct attempt *attempt)
 {
-	struct rea_report report = report_io(attempt, attempt_phase(attempt), UV_ETIMEDOUT);
+	struct rea_report report = attempt_report_io(attempt, attempt_phase(attempt), UV_ETIMEDOUT);
 
 	reply_failed(attempt, &report);
 }
@@ -209,4 +216,11 @@ static void on_body_end(struct http_client_stream *stream, const struct http_fie
 	reply_end(stream->user, trailers, trailers_len);
 }
 
-const struct http_client_events attempt_events = {on_interim, on_response, on_body, on_body_end, on_error};
+const struct link_users call_links = {
+    .trust_ns = REA_NS_PER_S,
+    .events = {on_interim, on_response, on_body, on_body_end, on_error},
+    .connected = begin,
+    .connect_failed = on_connect_failed,
+    .closed = on_closed,
+    .drained = on_drained,
+};

@@ -103,7 +103,7 @@ static bool pass_through(struct exchange *exchange, const char *data, size_t len
 
 void body_receive(struct exchange *exchange, const char *data, size_t length)
 {
-	exchange->progress_ns = loop_now(&exchange->worker->loop);
+	exchange->progress_ns = loop_now(exchange->worker->loop);
 	if (pass_through(exchange, data, length))
 		return;
 	if (rea_buffer_append(&exchange->body, data, length) != 0) {

@@ -88,7 +88,7 @@ void exchange_end(struct exchange *exchange)
 
 	assert(exchange->decided);
 	record_call_end(exchange);
-	loop_timer_stop(&worker->loop, &exchange->timer);
+	loop_timer_stop(worker->loop, &exchange->timer);
 	if (exchange->current != NULL)
 		attempt_drop(exchange->current, &none);
 	if (exchange->holding != NULL)
@@ -107,7 +107,7 @@ void exchange_abandon(struct exchange *exchange)
 void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns)
 {
 	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
-	struct loop *loop = &exchange->worker->loop;
+	struct loop *loop = exchange->worker->loop;
 	uint64_t idle_ns = exchange->tunnel ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
 
 	exchange->phase = phase;
@@ -138,8 +138,9 @@ static void give_up(struct exchange *exchange)
 
 static void next_attempt(struct exchange *exchange)
 {
-	struct loop *loop = &exchange->worker->loop;
+	struct loop *loop = exchange->worker->loop;
 	struct rea_decision *decision = &exchange->decision;
+	static const struct rea_report none = {.outcome = REA_OUTCOME_NEVER_SENT};
 
 	rea_call_attempt(&exchange->call, &exchange->service->instances, &loop->random, loop_now(loop), decision);
 	switch (decision->step) {
@@ -151,8 +152,8 @@ static void next_attempt(struct exchange *exchange)
 		return;
 	case REA_STEP_DONE:
 		exchange->decided = true;
-		exchange->report = (struct rea_report){.outcome = REA_OUTCOME_NEVER_SENT};
-		record_decision(exchange, NULL, decision, &exchange->report);
+		/* What the caller is answered with is how the last attempt ended, if there was one. */
+		record_decision(exchange, NULL, decision, &none);
 		give_up(exchange);
 		return;
 	}
@@ -182,7 +183,7 @@ static void leave_load(struct attempt *attempt, const struct rea_report *report,
 void exchange_report(struct exchange *exchange, struct attempt *attempt, const struct rea_report *report,
     const struct http_response *response)
 {
-	struct loop *loop = &exchange->worker->loop;
+	struct loop *loop = exchange->worker->loop;
 	struct rea_decision *decision = &exchange->decision;
 	uint64_t now = loop_now(loop);
 
@@ -193,6 +194,7 @@ void exchange_report(struct exchange *exchange, struct attempt *attempt, const s
 	leave_load(attempt, report, now);
 	rea_call_report(&exchange->call, &exchange->report, &exchange->service->instances, &loop->random, now, decision);
 	record_decision(exchange, attempt, decision, &exchange->report);
+	upstream_tell(attempt->upstream, exchange->service->config->name);
 	if (report->outcome == REA_OUTCOME_OK) {
 		exchange->decided = true;
 		view_service_learn(exchange->service, report->latency_ns);
@@ -222,7 +224,7 @@ static void decide_cancelled(struct exchange *exchange)
 {
 	struct rea_report report = {.outcome = REA_OUTCOME_CANCELLED};
 	struct attempt *attempt = exchange->current;
-	struct loop *loop = &exchange->worker->loop;
+	struct loop *loop = exchange->worker->loop;
 
 	if (exchange->decided)
 		return;
@@ -370,8 +372,7 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	struct view_service *service = exchange->service;
 	struct proxy_worker *worker = exchange->worker;
 	const struct rea_operation *operation = exchange->operation;
-	size_t own = service->config->contract != NULL ? rea_contract_count(service->config->contract) : 0;
-	struct circuit *circuit = service->circuits[operation != NULL ? operation->index : own];
+	struct circuit *circuit = view_service_circuit(service, operation);
 	struct rea_call_options options;
 
 	rea_call_options_init(&options);
@@ -388,6 +389,7 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	options.budget_shard = worker->index;
 	options.breaker = circuit != NULL ? circuit->breaker : NULL;
 	options.limit = &worker->proxy->limit;
+	options.parking = &worker->proxy->parking;
 	exchange->may_retry = exchange->policy->enabled && !exchange->tunnel && rea_policy_attempts(exchange->policy) > 1 &&
 			      !(options.chained && exchange->policy->chain_stop) &&
 			      repeatable(options.grant, exchange->policy, options.has_key);
@@ -420,8 +422,8 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	view->refs++;
 	exchange->service = match.service;
 	exchange->authority = match.authority;
-	exchange->begin_ns = exchange->progress_ns = loop_now(&worker->loop);
-	exchange->id = rea_random_next(&worker->loop.random);
+	exchange->begin_ns = exchange->progress_ns = loop_now(worker->loop);
+	exchange->id = rea_random_next(&worker->loop->random);
 	exchange->tunnel = request->method_id == HTTP_CONNECT || wants_upgrade(request);
 	rea_service_stats_begin(match.service->stats);
 	view_service_method(match.service, request->method, match.path, &exchange->operation, &exchange->policy);
@@ -471,7 +473,7 @@ static bool keep_trailers(struct exchange *exchange, const struct http_field *tr
 /* From here on the clocks run: how long the caller took to send its request is its own affair. */
 static void start_clocks(struct exchange *exchange)
 {
-	struct loop *loop = &exchange->worker->loop;
+	struct loop *loop = exchange->worker->loop;
 	uint64_t now = loop_now(loop), deadline;
 	struct attempt *attempt = exchange->current;
 
@@ -519,7 +521,7 @@ static void on_writable(struct http_server_stream *stream)
 	if (attempt == NULL || !attempt->paused)
 		return;
 	attempt->paused = false;
-	exchange->progress_ns = loop_now(&exchange->worker->loop);
+	exchange->progress_ns = loop_now(exchange->worker->loop);
 	client = attempt->link->client;
 	/* May bring more of the reply, or its end, before it returns; the connection itself is freed later. */
 	http_client_resume(attempt->stream);

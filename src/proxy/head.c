@@ -3,10 +3,13 @@
 
 #include <assert.h>
 
+#define BIT(field) (UINT64_C(1) << HTTP_FIELD_##field)
 /* Left out of the forwarded fields because the proxy writes its own. */
-#define SKIP_ALWAYS                                                                          \
-	(UINT64_C(1) << HTTP_FIELD_REA_ATTEMPT | UINT64_C(1) << HTTP_FIELD_REA_DEADLINE_MS | \
-	    UINT64_C(1) << HTTP_FIELD_X_FORWARDED_FOR)
+#define SKIP_ALWAYS (BIT(REA_ATTEMPT) | BIT(REA_DEADLINE_MS) | BIT(X_FORWARDED_FOR))
+/* What a layer above says of its own retries: nothing that just anybody may say. */
+#define MARKS                                                                                                     \
+	(BIT(REA_ATTEMPT) | BIT(REA_DEADLINE_MS) | BIT(X_ENVOY_ATTEMPT_COUNT) | BIT(GRPC_PREVIOUS_RPC_ATTEMPTS) | \
+	    BIT(RPC_PERSIST_RETRYREQ) | BIT(AMZ_SDK_REQUEST))
 
 struct rea_slice scratch_put(struct exchange *exchange, struct rea_slice text)
 {
@@ -77,9 +80,19 @@ static uint32_t chained_attempt(const struct http_field *field)
 	}
 }
 
+/* The peer is asked after only when there is a mark. */
+static bool comes_from_edge(const struct exchange *exchange)
+{
+	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
+	const char *peer = loop_http_conn_peer(loop_http_conn_of(exchange->downstream));
+
+	return rea_config_trusts(settings, peer, strlen(peer));
+}
+
 void head_read(struct exchange *exchange, uint64_t *ret_deadline_ms)
 {
 	const struct http_request *request = exchange->request;
+	bool asked = false;
 
 	*ret_deadline_ms = UINT64_MAX;
 	for (size_t i = 0; i < request->fields_len; i++) {
@@ -87,6 +100,12 @@ void head_read(struct exchange *exchange, uint64_t *ret_deadline_ms)
 		uint32_t n;
 
 		if (field->id == HTTP_FIELD_OTHER)
+			continue;
+		if (!asked && (MARKS >> field->id & 1)) {
+			asked = true;
+			exchange->outside = !comes_from_edge(exchange);
+		}
+		if (exchange->outside && (MARKS >> field->id & 1))
 			continue;
 		n = chained_attempt(field);
 		if (n > exchange->chained_from)
@@ -122,7 +141,7 @@ static void put_hex(struct rea_random *random, char *text, size_t digits)
 /* A UUID version 4 as the structured-field string that the Idempotency-Key draft asks for. */
 static struct rea_slice make_key(struct exchange *exchange)
 {
-	struct rea_random *random = &exchange->worker->loop.random;
+	struct rea_random *random = &exchange->worker->loop->random;
 	char key[38];
 
 	put_hex(random, key + 1, 36);
@@ -185,10 +204,8 @@ static struct rea_slice attempt_value(struct exchange *exchange, uint32_t attemp
 static struct rea_slice host_for(const struct exchange *exchange)
 {
 	const struct attempt *attempt = exchange->current;
-	const char *host = exchange->service->hosts[attempt->instance];
+	const char *host = view_service_host(exchange->service, attempt->instance);
 
-	if (host == NULL)
-		host = exchange->service->config->host;
 	if (host != NULL)
 		return rea_slice_of(host);
 	return exchange->authority.length > 0 ? exchange->authority : rea_slice_of(attempt->upstream->name);
@@ -211,7 +228,7 @@ void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_ma
 	    .path = exchange->path,
 	    .fields = request->fields,
 	    .fields_len = request->fields_len,
-	    .skip = SKIP_ALWAYS,
+	    .skip = SKIP_ALWAYS | (exchange->outside ? MARKS : 0),
 	    .more = exchange->more,
 	    .more_len = len,
 	    .body_length = request->body_length,

@@ -19,6 +19,15 @@ struct service_state {
 	struct service_state *next;
 };
 
+/* An address: who has ejected it. */
+struct instance_state {
+	struct rea_instance_id id;
+	uint32_t refs;                  /* snapshots and upstreams; under the proxy's lock */
+	atomic_uint ejected;            /* workers that leave it out now */
+	atomic_uint_fast64_t ejections; /* ever, by any of them */
+	struct instance_state *next;    /* in its bucket */
+};
+
 /* An installed configuration: immutable, counted by proxy and workers. */
 struct snapshot {
 	atomic_uint refs; /* the proxy, and each worker that uses it or is about to */
@@ -29,22 +38,40 @@ struct snapshot {
 		const struct rea_config_service *config;
 		struct service_state *state;
 		struct proxy_instance *instances;
+		struct instance_state **states; /* parallel */
 		size_t instances_len;
 	} services[];
 };
 
+#define INSTANCE_BUCKETS 256
+
 struct proxy {
 	struct proxy_options options;
 	struct rea_retry_limit limit;
+	struct rea_retry_limit parking;
 	uv_mutex_t lock;
 	struct snapshot *snapshot;
-	struct service_state *states; /* under lock */
-	struct proxy_worker *workers; /* options.threads */
+	struct service_state *states;                       /* under lock */
+	struct instance_state *instances[INSTANCE_BUCKETS]; /* under lock */
+	struct proxy_worker *workers;
+	uint32_t workers_len; /* options.threads, and the one of options.loop */
 };
 
 /* ---- of one worker ---- */
 
 struct upstream;
+struct attempt;
+
+/* Whose attempts a worker's connections carry: calls (attempt.c) or deliveries (deliver.c). */
+struct link_users {
+	uint64_t trust_ns; /* a connection that was idle for so long is asked whether its peer is still there before a request goes out on it */
+	struct http_client_events events; /* a stream's user is its attempt */
+	void (*connected)(struct attempt *attempt);
+	void (*connect_failed)(struct attempt *attempt, int status);
+	void (*closed)(struct attempt *attempt, int status);
+	void (*drained)(struct attempt *attempt);
+};
+extern const struct link_users call_links, delivery_links;
 
 /* A pooled connection. */
 struct link {
@@ -63,6 +90,8 @@ struct upstream {
 	struct rea_instance_id id;
 	char name[LOOP_ADDRESS_MAX];
 	struct rea_load load;
+	struct instance_state *state;
+	bool ejected; /* so was last told */
 	struct proxy_worker *worker;
 	struct link *idle; /* latest first */
 	uint32_t idle_len;
@@ -101,14 +130,14 @@ struct view {
 	struct view_service services[];
 };
 
-#define UPSTREAM_BUCKETS 256
-
 struct proxy_worker {
-	struct loop loop;
+	struct loop *loop; /* own_loop, or the proxy's options.loop */
+	struct loop own_loop;
+	const struct link_users *users;
 	struct proxy *proxy;
 	uint32_t index;
 	struct view *view;
-	struct upstream *upstreams[UPSTREAM_BUCKETS];
+	struct upstream *upstreams[INSTANCE_BUCKETS];
 	struct exchange *spare; /* finished ones, for reuse */
 	uint32_t spare_len;
 	struct rea_event_queue *events;
@@ -131,7 +160,7 @@ enum exchange_phase {
 };
 
 struct attempt {
-	struct exchange *exchange;
+	struct exchange *exchange;         /* NULL of a delivery's */
 	struct link *link;                 /* NULL before it has one, and when it is through with it */
 	struct http_client_stream *stream; /* NULL until it was begun, and when its reply is over */
 	struct upstream *upstream;
@@ -191,6 +220,7 @@ struct exchange {
 	bool body_streamed; /* what was sent is not kept */
 	bool over_limit;    /* because it outgrew the replay limit */
 	bool paused;        /* the caller's body waits */
+	bool outside;       /* it brings retry marks and is not from the trusted edge: they are nothing */
 	bool may_retry;     /* policy and permission do not rule a retry out */
 	bool responded;
 	bool tunnel;
@@ -207,10 +237,17 @@ struct exchange {
 	char scratch[EXCHANGE_SCRATCH_BYTES]; /* last: not cleared */
 };
 
+/* instance.c */
+uint32_t instance_bucket(const struct rea_instance_id *id);
+struct instance_state *instance_get(struct proxy *proxy, const struct rea_instance_id *id); /* + 1 ref; NULL = out of memory */
+void instance_unref(struct proxy *proxy, struct instance_state *state);
+/* An attempt at it has been judged: if it was ejected or readmitted, say so. service: whose attempt it was. */
+void upstream_tell(struct upstream *upstream, const char *service);
+
 /* pool.c */
 struct upstream *upstream_get(struct proxy_worker *worker, const struct rea_instance_id *id); /* + 1 ref; NULL = out of memory */
 void upstream_unref(struct upstream *upstream);
-/* A pooled connection, or a new one that is being made (then attempt_connected or attempt_failed follows). 0, or a negative uv error. */
+/* A pooled connection, or a new one that is being made (then the worker's users hear connected or connect_failed). 0, or a negative uv error. */
 int link_get(struct upstream *upstream, struct attempt *attempt, bool fresh, bool raw, bool *ret_ready);
 /* The attempt is through with its connection: back to the pool, or closed. */
 void link_put(struct link *link);
@@ -219,18 +256,19 @@ void upstream_close_idle(struct upstream *upstream);
 
 /* attempt.c: from the choice of an instance to the end of its reply */
 void attempt_start(struct exchange *exchange, const struct rea_decision *decision);
-/* How far it has come. */
-enum rea_phase attempt_phase(const struct attempt *attempt);
-/* No longer under way: out of the instance's load, its connection closed unless it was put back. Makes no callback. */
-void attempt_drop(struct attempt *attempt, const struct rea_report *report);
-/* What the pool tells. */
-void attempt_connected(struct attempt *attempt);
-void attempt_connect_failed(struct attempt *attempt, int status);
-void attempt_closed(struct attempt *attempt, int status);
-void attempt_drained(struct attempt *attempt);
 /* Its time is up. */
 void attempt_timeout(struct attempt *attempt);
-extern const struct http_client_events attempt_events;
+/* And of any attempt, whoever makes it: */
+/* How far it has come. */
+enum rea_phase attempt_phase(const struct attempt *attempt);
+/* An I/O error has ended it there. */
+struct rea_report attempt_report_io(const struct attempt *attempt, enum rea_phase phase, int uv_error);
+/* Its connection died, or brought what is no reply. */
+struct rea_report attempt_report_broken(const struct attempt *attempt, int status, enum http_error error);
+/* Provably unsent on a connection that had grown stale, which is closed: the same attempt may use a new one. */
+bool attempt_went_stale(struct attempt *attempt);
+/* No longer under way: out of the instance's load, its connection closed unless it was put back. Makes no callback. */
+void attempt_drop(struct attempt *attempt, const struct rea_report *report);
 
 /* body.c: the request's body, on its way and kept for replay */
 void body_receive(struct exchange *exchange, const char *data, size_t length);
@@ -238,6 +276,9 @@ void body_receive(struct exchange *exchange, const char *data, size_t length);
 void body_pump(struct exchange *exchange);
 
 /* reply.c: replies, passed on, held or left */
+/* What a reply's head says of its attempt. */
+struct rea_report reply_judge(
+    const struct attempt *attempt, const struct http_response *response, const struct rea_policy *policy);
 void reply_head(struct attempt *attempt, const struct http_response *response);
 void reply_body(struct attempt *attempt, const char *data, size_t length);
 void reply_end(struct attempt *attempt, const struct http_field *trailers, size_t trailers_len);
@@ -272,6 +313,12 @@ void worker_count(atomic_uint_fast64_t *counter); /* + 1; the worker alone write
 /* The operation that a request matches (may be NULL), and the policy of that method. path: with query. */
 void view_service_method(const struct view_service *service, struct rea_slice method, struct rea_slice path,
     const struct rea_operation **ret_operation, const struct rea_policy **ret_policy);
+/* The breaker of that method, NULL = off. */
+struct circuit *view_service_circuit(const struct view_service *service, const struct rea_operation *operation);
+/* Of all its breakers, the state of the one that lets the least through. False: it has none. */
+bool view_service_breaker(const struct view_service *service, enum rea_breaker_state *ret_state);
+/* The Host of an instance; NULL = nothing is configured. */
+const char *view_service_host(const struct view_service *service, size_t instance);
 /* A reply came in this time: the median follows. */
 void view_service_learn(struct view_service *service, uint64_t latency_ns);
 void view_unref(struct view *view);
@@ -307,6 +354,7 @@ void exchange_answer_give_up(struct exchange *exchange);
 void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision,
     const struct rea_report *report);
 void record_call_end(struct exchange *exchange);
+void record_ejection(const struct upstream *upstream, const char *service);
 void record_breaker(struct circuit *circuit, enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns);
 
 #endif

@@ -10,21 +10,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A connection that was idle for longer is asked whether its peer is still there before a request goes out on it. */
-#define TRUST_NS REA_NS_PER_S
-
-static uint32_t bucket_of(const struct rea_instance_id *id)
-{
-	uint32_t hash = id->port;
-
-	for (size_t i = 0; i < sizeof(id->address); i++)
-		hash = hash * 31 + id->address[i];
-	return hash % UPSTREAM_BUCKETS;
-}
-
 struct upstream *upstream_get(struct proxy_worker *worker, const struct rea_instance_id *id)
 {
-	struct upstream **bucket = &worker->upstreams[bucket_of(id)], *upstream;
+	struct upstream **bucket = &worker->upstreams[instance_bucket(id)], *upstream;
 
 	for (upstream = *bucket; upstream != NULL; upstream = upstream->next) {
 		if (rea_instance_id_equal(&upstream->id, id)) {
@@ -35,6 +23,11 @@ struct upstream *upstream_get(struct proxy_worker *worker, const struct rea_inst
 	upstream = calloc(1, sizeof(*upstream));
 	if (upstream == NULL)
 		return NULL;
+	upstream->state = instance_get(worker->proxy, id);
+	if (upstream->state == NULL) {
+		free(upstream);
+		return NULL;
+	}
 	upstream->id = *id;
 	upstream->worker = worker;
 	upstream->refs = 1;
@@ -46,13 +39,16 @@ struct upstream *upstream_get(struct proxy_worker *worker, const struct rea_inst
 
 void upstream_unref(struct upstream *upstream)
 {
-	struct upstream **place = &upstream->worker->upstreams[bucket_of(&upstream->id)];
+	struct upstream **place = &upstream->worker->upstreams[instance_bucket(&upstream->id)];
 
 	if (--upstream->refs > 0)
 		return;
 	while (*place != upstream)
 		place = &(*place)->next;
 	*place = upstream->next;
+	if (upstream->ejected)
+		atomic_fetch_sub_explicit(&upstream->state->ejected, 1, memory_order_relaxed);
+	instance_unref(upstream->worker->proxy, upstream->state);
 	free(upstream);
 }
 
@@ -73,7 +69,7 @@ static void idle_remove(struct link *link)
 		link->next->prev = link->prev;
 	link->prev = link->next = NULL;
 	upstream->idle_len--;
-	loop_timer_stop(&upstream->worker->loop, &link->expiry);
+	loop_timer_stop(upstream->worker->loop, &link->expiry);
 }
 
 /* The connection is gone or going: forget it. */
@@ -102,10 +98,10 @@ static void on_connect(struct loop_http_client *client, int status)
 	struct attempt *attempt = link->attempt;
 
 	if (status == 0) {
-		attempt_connected(attempt);
+		attempt->upstream->worker->users->connected(attempt);
 	} else {
 		link_free(link);
-		attempt_connect_failed(attempt, status);
+		attempt->upstream->worker->users->connect_failed(attempt, status);
 	}
 }
 
@@ -114,7 +110,7 @@ static void on_close(struct loop_http_client *client, int status)
 	struct link *link = loop_http_client_user(client);
 
 	if (link->attempt != NULL)
-		attempt_closed(link->attempt, status);
+		link->upstream->worker->users->closed(link->attempt, status);
 	else
 		link_free(link);
 }
@@ -124,7 +120,7 @@ static void on_drain(struct loop_http_client *client)
 	struct link *link = loop_http_client_user(client);
 
 	if (link->attempt != NULL)
-		attempt_drained(link->attempt);
+		link->upstream->worker->users->drained(link->attempt);
 }
 
 static void on_expiry(struct wheel_timer *timer, uint64_t now_ns)
@@ -146,11 +142,11 @@ static struct link *idle_first(struct upstream *upstream)
 
 static struct link *idle_take(struct upstream *upstream)
 {
-	uint64_t now = loop_now(&upstream->worker->loop);
+	uint64_t now = loop_now(upstream->worker->loop);
 	struct link *link;
 
 	while ((link = idle_first(upstream)) != NULL) {
-		if (now - link->idle_since_ns <= TRUST_NS || loop_http_client_alive(link->client)) {
+		if (now - link->idle_since_ns < upstream->worker->users->trust_ns || loop_http_client_alive(link->client)) {
 			idle_remove(link);
 			return link;
 		}
@@ -163,7 +159,7 @@ static int link_new(struct upstream *upstream, struct attempt *attempt, bool raw
 {
 	const struct rea_config_settings *settings = settings_of(upstream);
 	struct loop_http_client_options options = {
-	    .events = &attempt_events,
+	    .events = &upstream->worker->users->events,
 	    .make = raw ? tunnel_client_new : h1_client_new,
 	    .limits = {settings->limits.header_bytes, settings->limits.headers, HTTP_CHUNK_EXT_BYTES, HTTP_TRAILER_BYTES},
 	    .on_connect = on_connect,
@@ -181,7 +177,7 @@ static int link_new(struct upstream *upstream, struct attempt *attempt, bool raw
 		return UV_ENOMEM;
 	options.user = link;
 	loop_address_from_id(&upstream->id, &address);
-	error = loop_http_connect(&upstream->worker->loop, (const struct sockaddr *)&address, &options, &link->client);
+	error = loop_http_connect(upstream->worker->loop, (const struct sockaddr *)&address, &options, &link->client);
 	if (error != 0) {
 		free(link);
 		return error;
@@ -226,13 +222,13 @@ void link_put(struct link *link)
 	}
 	link->attempt->link = NULL;
 	link->attempt = NULL;
-	link->idle_since_ns = loop_now(&worker->loop);
+	link->idle_since_ns = loop_now(worker->loop);
 	link->next = upstream->idle;
 	if (link->next != NULL)
 		link->next->prev = link;
 	upstream->idle = link;
 	upstream->idle_len++;
-	loop_timer_start(&worker->loop, &link->expiry, rea_time_add(link->idle_since_ns, rea_time_from_ms(idle_ms)));
+	loop_timer_start(worker->loop, &link->expiry, rea_time_add(link->idle_since_ns, rea_time_from_ms(idle_ms)));
 }
 
 void upstream_close_idle(struct upstream *upstream)

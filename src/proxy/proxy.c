@@ -4,6 +4,24 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static bool worker_init(struct proxy *proxy, uint32_t index)
+{
+	const struct proxy_options *options = &proxy->options;
+	struct proxy_worker *worker = &proxy->workers[index];
+	bool own = index < options->threads;
+
+	if (rea_event_queue_new(options->events_queue_bytes, NULL, &worker->events, NULL) != 0)
+		return false;
+	if (own && loop_init(&worker->own_loop, options->seed + index) != 0)
+		return false;
+	worker->loop = own ? &worker->own_loop : options->loop;
+	worker->users = own ? &call_links : &delivery_links;
+	worker->proxy = proxy;
+	worker->index = index;
+	worker->post.fn = worker_posted;
+	return true;
+}
+
 struct proxy *proxy_new(const struct proxy_options *options)
 {
 	struct proxy *proxy = calloc(1, sizeof(*proxy));
@@ -15,20 +33,14 @@ struct proxy *proxy_new(const struct proxy_options *options)
 	error = uv_mutex_init(&proxy->lock);
 	assert(error == 0);
 	rea_retry_limit_init(&proxy->limit, 1);
-	proxy->workers = calloc(options->threads, sizeof(struct proxy_worker));
+	rea_retry_limit_init(&proxy->parking, 1);
+	proxy->workers_len = options->threads + (options->loop != NULL ? 1 : 0);
+	proxy->workers = calloc(proxy->workers_len, sizeof(struct proxy_worker));
 	if (proxy->workers == NULL)
 		goto fail;
-	for (uint32_t i = 0; i < options->threads; i++) {
-		struct proxy_worker *worker = &proxy->workers[i];
-
-		if (rea_event_queue_new(options->events_queue_bytes, NULL, &worker->events) != 0)
+	for (uint32_t i = 0; i < proxy->workers_len; i++)
+		if (!worker_init(proxy, i))
 			goto fail;
-		if (loop_init(&worker->loop, options->seed + i) != 0)
-			goto fail;
-		worker->proxy = proxy;
-		worker->index = i;
-		worker->post.fn = worker_posted;
-	}
 	return proxy;
 fail:
 	proxy_free(proxy);
@@ -63,15 +75,15 @@ static struct service_state *state_new(struct proxy *proxy, const struct rea_con
 	if (state == NULL)
 		return NULL;
 	state->name = strdup(config->name);
-	state->stats = aligned_alloc(_Alignof(struct worker_stats), proxy->options.threads * sizeof(struct worker_stats));
+	state->stats = aligned_alloc(_Alignof(struct worker_stats), proxy->workers_len * sizeof(struct worker_stats));
 	if (state->name == NULL || state->stats == NULL ||
-	    rea_budget_new(&config->policy->budget, proxy->options.threads, NULL, &state->budget) != 0) {
+	    rea_budget_new(&config->policy->budget, proxy->workers_len, NULL, &state->budget, NULL) != 0) {
 		free(state->stats);
 		free(state->name);
 		free(state);
 		return NULL;
 	}
-	memset(state->stats, 0, proxy->options.threads * sizeof(struct worker_stats));
+	memset(state->stats, 0, proxy->workers_len * sizeof(struct worker_stats));
 	uv_mutex_lock(&proxy->lock);
 	state->next = proxy->states;
 	proxy->states = state;
@@ -99,10 +111,21 @@ static struct service_state *state_get(struct proxy *proxy, const struct rea_con
 	return state;
 }
 
+static void drop_instances(struct proxy *proxy, struct snapshot_service *service)
+{
+	for (size_t i = 0; service->states != NULL && i < service->instances_len; i++)
+		instance_unref(proxy, service->states[i]);
+	free(service->states);
+	free(service->instances);
+	service->states = NULL;
+	service->instances = NULL;
+	service->instances_len = 0;
+}
+
 static void snapshot_free(struct snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->services_len; i++) {
-		free(snapshot->services[i].instances);
+		drop_instances(snapshot->proxy, &snapshot->services[i]);
 		state_unref(snapshot->proxy, snapshot->services[i].state);
 	}
 	rea_config_unref(snapshot->config);
@@ -120,16 +143,20 @@ static bool fill_service(struct proxy *proxy, struct snapshot_service *service, 
 {
 	service->config = config;
 	service->instances = malloc((count + 1) * sizeof(*instances));
-	if (service->instances == NULL)
-		return false;
-	if (count > 0)
-		memcpy(service->instances, instances, count * sizeof(*instances));
-	service->instances_len = count;
+	service->states = calloc(count + 1, sizeof(struct instance_state *));
+	if (service->instances == NULL || service->states == NULL)
+		goto fail;
+	for (size_t i = 0; i < count; i++, service->instances_len++) {
+		service->instances[i] = instances[i];
+		service->states[i] = instance_get(proxy, &instances[i].id);
+		if (service->states[i] == NULL)
+			goto fail;
+	}
 	service->state = state_get(proxy, config);
 	if (service->state != NULL)
 		return true;
-	free(service->instances);
-	service->instances = NULL;
+fail:
+	drop_instances(proxy, service);
 	return false;
 }
 
@@ -164,8 +191,9 @@ int proxy_install(
 	for (size_t i = 0; i < snapshot->services_len; i++)
 		rea_budget_configure(snapshot->services[i].state->budget, &snapshot->services[i].config->policy->budget);
 	rea_retry_limit_configure(&proxy->limit, rea_config_settings(config)->limits.concurrent_retries);
+	rea_retry_limit_configure(&proxy->parking, rea_config_settings(config)->limits.parked_calls);
 	proxy->snapshot = snapshot;
-	for (uint32_t i = 0; i < proxy->options.threads; i++) {
+	for (uint32_t i = 0; i < proxy->workers_len; i++) {
 		struct proxy_worker *worker = &proxy->workers[i];
 		struct snapshot *skipped;
 		bool post;
@@ -180,7 +208,7 @@ int proxy_install(
 		if (skipped != NULL)
 			snapshot_unref(skipped);
 		if (post)
-			loop_post(&worker->loop, &worker->post);
+			loop_post(worker->loop, &worker->post);
 	}
 	if (old != NULL)
 		snapshot_unref(old);
@@ -191,9 +219,9 @@ void proxy_free(struct proxy *proxy)
 {
 	if (proxy == NULL)
 		return;
-	for (uint32_t i = 0; proxy->workers != NULL && i < proxy->options.threads; i++) {
-		if (proxy->workers[i].proxy != NULL)
-			loop_fini(&proxy->workers[i].loop);
+	for (uint32_t i = 0; proxy->workers != NULL && i < proxy->workers_len; i++) {
+		if (proxy->workers[i].loop == &proxy->workers[i].own_loop)
+			loop_fini(&proxy->workers[i].own_loop);
 		rea_event_queue_free(proxy->workers[i].events);
 	}
 	if (proxy->snapshot != NULL)
@@ -205,8 +233,37 @@ void proxy_free(struct proxy *proxy)
 
 struct proxy_worker *proxy_worker(struct proxy *proxy, uint32_t index)
 {
-	assert(index < proxy->options.threads);
+	assert(index < proxy->workers_len);
 	return &proxy->workers[index];
+}
+
+bool proxy_look(const struct proxy *proxy, struct rea_slice service, struct proxy_service_view *ret_view)
+{
+	const struct rea_config_service *config =
+	    rea_config_find_service(proxy->snapshot->config, service.data, service.length);
+
+	if (config == NULL)
+		return false;
+	ret_view->limit = &proxy->limit;
+	ret_view->parking = &proxy->parking;
+	rea_budget_look(proxy->snapshot->services[config->index].state->budget, uv_hrtime(), &ret_view->budget);
+	return true;
+}
+
+bool proxy_look_instance(const struct proxy *proxy, struct rea_slice service, size_t index, struct proxy_instance_view *ret_view)
+{
+	const struct rea_config_service *config =
+	    rea_config_find_service(proxy->snapshot->config, service.data, service.length);
+	const struct snapshot_service *in = config != NULL ? &proxy->snapshot->services[config->index] : NULL;
+	const struct instance_state *state;
+
+	if (in == NULL || index >= in->instances_len)
+		return false;
+	state = in->states[index];
+	rea_instance_id_format(&state->id, ret_view->address, sizeof(ret_view->address));
+	ret_view->ejected = atomic_load_explicit(&state->ejected, memory_order_relaxed);
+	ret_view->ejections = atomic_load_explicit(&state->ejections, memory_order_relaxed);
+	return true;
 }
 
 static void write_services(struct proxy *proxy, struct rea_prometheus *out)
@@ -219,7 +276,7 @@ static void write_services(struct proxy *proxy, struct rea_prometheus *out)
 		const struct service_state *state = proxy->snapshot->services[i].state;
 
 		names[i] = state->name;
-		for (uint32_t k = 0; k < proxy->options.threads; k++)
+		for (uint32_t k = 0; k < proxy->workers_len; k++)
 			rea_service_stats_sum(&stats[i], &state->stats[k].stats);
 	}
 	if (names != NULL && stats != NULL)
@@ -243,6 +300,33 @@ static void write_budgets(struct proxy *proxy, struct rea_prometheus *out)
 	}
 }
 
+static void write_instances(struct proxy *proxy, struct rea_prometheus *out, const char *name,
+    enum rea_metric_type type, const char *help, double (*value)(const struct instance_state *state))
+{
+	rea_prometheus_family(out, name, type, help);
+	for (size_t i = 0; i < proxy->snapshot->services_len; i++) {
+		const struct snapshot_service *service = &proxy->snapshot->services[i];
+
+		for (size_t k = 0; k < service->instances_len; k++) {
+			char address[LOOP_ADDRESS_MAX];
+			const char *const labels[] = {"service", service->state->name, "instance", address};
+
+			rea_instance_id_format(&service->states[k]->id, address, sizeof(address));
+			rea_prometheus_sample(out, name, labels, 4, value(service->states[k]));
+		}
+	}
+}
+
+static double ejected(const struct instance_state *state)
+{
+	return atomic_load_explicit(&state->ejected, memory_order_relaxed);
+}
+
+static double ejections(const struct instance_state *state)
+{
+	return (double)atomic_load_explicit(&state->ejections, memory_order_relaxed);
+}
+
 static void write_number(
     struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, uint64_t value)
 {
@@ -254,7 +338,7 @@ void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out)
 {
 	uint64_t refused = 0, first_try = 0, written = 0, dropped = 0;
 
-	for (uint32_t i = 0; i < proxy->options.threads; i++) {
+	for (uint32_t i = 0; i < proxy->workers_len; i++) {
 		const struct proxy_worker *worker = &proxy->workers[i];
 
 		refused += atomic_load_explicit(&worker->refused, memory_order_relaxed);
@@ -264,10 +348,16 @@ void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out)
 	}
 	write_services(proxy, out);
 	write_budgets(proxy, out);
+	write_instances(proxy, out, "rea_instance_ejected", REA_METRIC_GAUGE,
+	    "Threads that leave the instance out, as it does worse than the others.", ejected);
+	write_instances(proxy, out, "rea_instance_ejections_total", REA_METRIC_COUNTER,
+	    "How often a thread has ejected the instance.", ejections);
 	write_number(out, "rea_requests_refused_total", REA_METRIC_COUNTER,
 	    "Requests that named no service or asked for a tunnel that is not allowed.", refused);
 	write_number(out, "rea_retries_in_flight", REA_METRIC_GAUGE, "Attempts after the first that are under way.",
 	    rea_retry_limit_in_use(&proxy->limit));
+	write_number(out, "rea_parked_calls", REA_METRIC_GAUGE,
+	    "Calls that wait until a budget may let them be retried.", rea_retry_limit_in_use(&proxy->parking));
 	write_number(out, "rea_events_written_total", REA_METRIC_COUNTER, "Events that calls have recorded.", written);
 	write_number(out, "rea_events_dropped_total", REA_METRIC_COUNTER, "Events lost because a queue was full.", dropped);
 	write_number(out, "rea_events_sampled_total", REA_METRIC_COUNTER,

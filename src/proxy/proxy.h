@@ -1,8 +1,9 @@
 /*
  * The sidecar: calls in, attempts out, judged by lib/core.
  *
- * A proxy is one per process and belongs to the main thread; it has one worker per thread, each with a loop of its own. Snapshots of the configuration are
- * installed on the proxy and reach every worker by post: a call lives its whole life under the snapshot it began with.
+ * A proxy is one per process and belongs to the main thread; it has one worker per thread, each with a loop of its own, and may have one more that lives
+ * on a loop of the caller's and carries deliveries instead of calls. Snapshots of the configuration are installed on the proxy and reach every worker by
+ * post: a call lives its whole life under the snapshot it began with.
  */
 #ifndef REA_SRC_PROXY_H
 #define REA_SRC_PROXY_H
@@ -25,6 +26,7 @@ struct proxy_instance {
 
 struct proxy_options {
 	uint32_t threads;
+	struct loop *loop; /* where one more worker lives, with index `threads`, for deliveries (proxy/deliver.h); borrowed; NULL = none */
 	uint32_t events_queue_bytes;
 	/* A worker has pushed events: drain the queues soon. Called on the workers' threads. */
 	void (*notify)(void *user_data);
@@ -51,6 +53,22 @@ void proxy_worker_http(struct proxy_worker *worker, struct loop_http_options *re
 void proxy_worker_start(struct proxy_worker *worker);
 /* Give up pooled connections and the snapshot; on the worker's thread, when no call is left. */
 void proxy_worker_stop(struct proxy_worker *worker);
+
+/* What a service's budget has seen, and what all services share. False: there is none of this name. Main thread. */
+struct proxy_service_view {
+	struct rea_budget_view budget;
+	const struct rea_retry_limit *limit, *parking; /* borrowed while the proxy lives */
+};
+struct proxy_instance_view {
+	char address[LOOP_ADDRESS_MAX];
+	uint32_t ejected;   /* threads that leave it out now */
+	uint64_t ejections; /* ever */
+};
+bool proxy_look(const struct proxy *proxy, struct rea_slice service, struct proxy_service_view *ret_view);
+
+/* One of a service's instances, in the order of its list. False: there are no more, or no such service. Main thread. */
+bool proxy_look_instance(
+    const struct proxy *proxy, struct rea_slice service, size_t index, struct proxy_instance_view *ret_view);
 
 /* Prometheus text of everything the proxy counts. Main thread. */
 void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out);

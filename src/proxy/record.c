@@ -1,6 +1,8 @@
 /* What is told of a call: its events, and its numbers. */
 #include "proxy/internal.h"
 
+#include "base/format.h"
+
 static struct rea_text text_of(struct rea_slice slice)
 {
 	return (struct rea_text){slice.data, slice.length};
@@ -68,8 +70,8 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
     const struct rea_report *report)
 {
 	struct proxy_worker *worker = exchange->worker;
-	uint64_t now = loop_now(&worker->loop);
-	char call_id[16], detail[REA_EVENT_TEXT_MAX];
+	uint64_t now = loop_now(worker->loop);
+	char call_id[16], detail[REA_EVENT_TEXT_MAX], evidence[REA_EVIDENCE_TEXT_MAX];
 	struct rea_slice trace_id, biz_id;
 	struct rea_event event;
 
@@ -77,7 +79,7 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
 	biz_id = head_biz_id(exchange, rea_slice_make(call_id, sizeof(call_id)), &trace_id);
 	event = (struct rea_event){
 	    .type = event_type(decision),
-	    .time_unix_ns = loop_wall_ns(&worker->loop),
+	    .time_unix_ns = loop_wall_ns(worker->loop),
 	    .attempt_start_ns = attempt != NULL ? attempt->start_ns : now,
 	    .time_ns = now,
 	    .call_id = {call_id, sizeof(call_id)},
@@ -87,6 +89,7 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
 	    .service = text_of_name(exchange->service->config->name),
 	    .method = text_of_name(exchange->operation != NULL ? exchange->operation->key : ""),
 	    .instance = text_of_name(instance_of(attempt, report)),
+	    .evidence = {evidence, rea_evidence_format(&decision->evidence, evidence, sizeof(evidence))},
 	    .detail = text_of(detail_of(exchange, detail, sizeof(detail))),
 	    .attempt = attempt != NULL ? decision->attempt : rea_call_attempts(&exchange->call) + 1,
 	    .attempts_max = decision->attempts_max,
@@ -108,7 +111,7 @@ static bool sampled(struct exchange *exchange)
 {
 	double share = rea_config_settings(exchange->view->snapshot->config)->events.sample_success;
 
-	return share > 0 && (double)(rea_random_next(&exchange->worker->loop.random) >> 11) * 0x1p-53 < share;
+	return share > 0 && (double)(rea_random_next(&exchange->worker->loop->random) >> 11) * 0x1p-53 < share;
 }
 
 void record_decision(struct exchange *exchange, const struct attempt *attempt, const struct rea_decision *decision,
@@ -132,12 +135,47 @@ void record_call_end(struct exchange *exchange)
 		rea_service_stats_would_retry(exchange->service->stats);
 	rea_service_stats_call(exchange->service->stats, decision->reason,
 	    decision->verdict == REA_VERDICT_SUCCESS && decision->attempt == 1,
-	    loop_now(&exchange->worker->loop) - exchange->begin_ns);
+	    loop_now(exchange->worker->loop) - exchange->begin_ns);
+}
+
+/* "127.0.0.1:9001 ejected for 2.1 s: 3 failures in a row, 3 of 12 attempts" */
+void record_ejection(const struct upstream *upstream, const char *service)
+{
+	struct loop *loop = upstream->worker->loop;
+	const struct rea_ejection *e = &upstream->load.ejection;
+	struct rea_event event = {
+	    .type = REA_EVENT_BREAKER,
+	    .time_unix_ns = loop_wall_ns(loop),
+	    .attempt_start_ns = loop_now(loop),
+	    .time_ns = loop_now(loop),
+	    .service = text_of_name(service),
+	    .instance = text_of_name(upstream->name),
+	};
+	char detail[REA_EVENT_TEXT_MAX];
+	struct rea_format text;
+
+	rea_format_init(&text, detail, sizeof(detail));
+	rea_format_text(&text, upstream->name);
+	if (upstream->ejected) {
+		rea_format_text(&text, " ejected for ");
+		rea_format_fixed(&text, rea_time_sub(e->until_ns, e->since_ns) / (100 * REA_NS_PER_MS), 1);
+		rea_format_text(&text, " s: ");
+		rea_format_u64(&text, e->streak);
+		rea_format_text(&text, " failures in a row, ");
+		rea_format_u64(&text, e->failures + e->failures_before);
+		rea_format_text(&text, " of its latest ");
+		rea_format_u64(&text, e->attempts + e->attempts_before);
+		rea_format_text(&text, " attempts, and the others do better");
+	} else {
+		rea_format_text(&text, " readmitted: its probes were answered");
+	}
+	event.detail = (struct rea_text){detail, text.length};
+	push(upstream->worker, &event);
 }
 
 void record_breaker(struct circuit *circuit, enum rea_breaker_state from, enum rea_breaker_state to, uint64_t now_ns)
 {
-	struct loop *loop = &circuit->worker->loop;
+	struct loop *loop = circuit->worker->loop;
 	struct rea_event event = {
 	    .type = REA_EVENT_BREAKER,
 	    .time_unix_ns = loop_wall_ns(loop),

@@ -33,7 +33,7 @@ void reply_pass(struct exchange *exchange, const struct http_response *response)
 	};
 
 	exchange->responded = true;
-	exchange->progress_ns = loop_now(&exchange->worker->loop);
+	exchange->progress_ns = loop_now(exchange->worker->loop);
 	exchange_set_phase(exchange, EXCHANGE_STREAM, REA_NEVER);
 	if (http_server_respond(exchange->downstream, &head) != 0)
 		exchange_abandon(exchange);
@@ -44,7 +44,7 @@ static void pass_body(struct exchange *exchange, struct attempt *attempt, const 
 {
 	struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
 
-	exchange->progress_ns = loop_now(&exchange->worker->loop);
+	exchange->progress_ns = loop_now(exchange->worker->loop);
 	if (http_server_write(exchange->downstream, data, length) != 0)
 		exchange_abandon(exchange);
 	loop_http_conn_flush(conn);
@@ -56,9 +56,9 @@ static void pass_body(struct exchange *exchange, struct attempt *attempt, const 
 }
 
 /* What the reply says about repeating the call. */
-static void read_hints(const struct exchange *exchange, const struct http_response *response, struct rea_report *report)
+static void read_hints(struct loop *loop, const struct http_response *response, struct rea_report *report)
 {
-	int64_t wall_s = loop_wall_ns(&exchange->worker->loop) / (int64_t)REA_NS_PER_S;
+	int64_t wall_s = loop_wall_ns(loop) / (int64_t)REA_NS_PER_S;
 	const struct http_field *after = NULL;
 	uint64_t wait;
 
@@ -91,6 +91,24 @@ static void read_hints(const struct exchange *exchange, const struct http_respon
 	}
 }
 
+struct rea_report reply_judge(
+    const struct attempt *attempt, const struct http_response *response, const struct rea_policy *policy)
+{
+	struct loop *loop = attempt->upstream->worker->loop;
+	struct rea_report report = {
+	    .outcome = rea_outcome_from_http(response->status, policy->classify, policy->classify_len),
+	    .code_kind = REA_CODE_HTTP,
+	    .code = response->status,
+	    .latency_ns = rea_time_sub(loop_now(loop), attempt->start_ns),
+	};
+
+	if (response->upgraded)
+		report.outcome = REA_OUTCOME_OK;
+	if (report.outcome != REA_OUTCOME_OK)
+		read_hints(loop, response, &report);
+	return report;
+}
+
 void reply_hold(struct attempt *attempt, const struct http_response *response)
 {
 	static const struct rea_report none = {.outcome = REA_OUTCOME_CANCELLED};
@@ -106,7 +124,7 @@ static void hold_head(struct attempt *attempt, const struct http_response *respo
 	struct exchange *exchange = attempt->exchange;
 
 	if (held_set(&exchange->held, response))
-		exchange_set_phase(exchange, EXCHANGE_HOLD, rea_time_add(loop_now(&exchange->worker->loop), HOLD_NS));
+		exchange_set_phase(exchange, EXCHANGE_HOLD, rea_time_add(loop_now(exchange->worker->loop), HOLD_NS));
 	else
 		reply_pass(exchange, response);
 }
@@ -125,20 +143,11 @@ void reply_leave_held(struct exchange *exchange)
 void reply_head(struct attempt *attempt, const struct http_response *response)
 {
 	struct exchange *exchange = attempt->exchange;
-	const struct rea_policy *policy = exchange->policy;
-	struct rea_report report = {
-	    .outcome = rea_outcome_from_http(response->status, policy->classify, policy->classify_len),
-	    .code_kind = REA_CODE_HTTP,
-	    .code = response->status,
-	    .latency_ns = rea_time_sub(loop_now(&exchange->worker->loop), attempt->start_ns),
-	};
+	struct rea_report report = reply_judge(attempt, response, exchange->policy);
 
-	if (response->upgraded)
-		report.outcome = REA_OUTCOME_OK;
 	reply_leave_held(exchange);
 	exchange->report = report;
 	if (report.outcome != REA_OUTCOME_OK) {
-		read_hints(exchange, response, &report);
 		exchange_report(exchange, attempt, &report, response);
 	} else if (exchange->may_retry && response->has_body && !response->upgraded &&
 		   loop_http_client_session(attempt->link->client)->unread == 0) {

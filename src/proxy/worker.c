@@ -24,6 +24,11 @@ void view_service_method(const struct view_service *service, struct rea_slice me
 	*ret_policy = *ret_operation != NULL ? config->operation_policies[(*ret_operation)->index] : config->policy;
 }
 
+const char *view_service_host(const struct view_service *service, size_t instance)
+{
+	return service->hosts[instance] != NULL ? service->hosts[instance] : service->config->host;
+}
+
 void view_service_learn(struct view_service *service, uint64_t latency_ns)
 {
 	double x = (double)latency_ns;
@@ -75,7 +80,8 @@ static struct circuit *circuit_new(
 	circuit->policy = *policy;
 	circuit->service = strdup(service);
 	circuit->method = strdup(method);
-	if (circuit->service == NULL || circuit->method == NULL || rea_breaker_new(policy, NULL, &circuit->breaker) != 0) {
+	if (circuit->service == NULL || circuit->method == NULL ||
+	    rea_breaker_new(policy, NULL, &circuit->breaker, NULL) != 0) {
 		circuit_unref(circuit);
 		return NULL;
 	}
@@ -86,6 +92,33 @@ static struct circuit *circuit_new(
 static size_t circuits_len(const struct view_service *service)
 {
 	return 1 + (service->config->contract == NULL ? 0 : rea_contract_count(service->config->contract));
+}
+
+struct circuit *view_service_circuit(const struct view_service *service, const struct rea_operation *operation)
+{
+	return service->circuits[operation != NULL ? operation->index : circuits_len(service) - 1];
+}
+
+static int strictness(enum rea_breaker_state state)
+{
+	return state == REA_BREAKER_FORCED_OPEN ? 3 : state == REA_BREAKER_OPEN ? 2 : state == REA_BREAKER_HALF_OPEN;
+}
+
+bool view_service_breaker(const struct view_service *service, enum rea_breaker_state *ret_state)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < circuits_len(service); i++) {
+		enum rea_breaker_state state;
+
+		if (service->circuits[i] == NULL)
+			continue;
+		state = rea_breaker_state(service->circuits[i]->breaker);
+		if (!found || strictness(state) > strictness(*ret_state))
+			*ret_state = state;
+		found = true;
+	}
+	return found;
 }
 
 static const char *circuit_method(const struct view_service *service, size_t index)
@@ -144,8 +177,10 @@ static bool make_instances(struct proxy_worker *worker, struct view_service *ser
 {
 	struct rea_instance *items = calloc(from->instances_len + 1, sizeof(*items));
 
-	service->instances =
-	    (struct rea_instances){.items = items, .balance = from->config->balance, .equal_weights = equal_weights(from)};
+	service->instances = (struct rea_instances){.items = items,
+	    .balance = from->config->balance,
+	    .equal_weights = equal_weights(from),
+	    .never_eject = !from->config->ejection};
 	service->upstreams = calloc(from->instances_len + 1, sizeof(struct upstream *));
 	service->hosts = calloc(from->instances_len + 1, sizeof(char *));
 	if (items == NULL || service->upstreams == NULL || service->hosts == NULL)
@@ -242,7 +277,6 @@ static struct snapshot *take_next(struct proxy_worker *worker)
 	uv_mutex_lock(&worker->proxy->lock);
 	snapshot = worker->next;
 	worker->next = NULL;
-	worker->post_pending = false;
 	uv_mutex_unlock(&worker->proxy->lock);
 	return snapshot;
 }
@@ -262,7 +296,13 @@ static void take_up(struct proxy_worker *worker)
 
 void worker_posted(struct loop_post *post)
 {
-	take_up(REA_CONTAINER_OF(post, struct proxy_worker, post));
+	struct proxy_worker *worker = REA_CONTAINER_OF(post, struct proxy_worker, post);
+
+	/* The node is the loop's until now, whoever took the snapshot up before. */
+	uv_mutex_lock(&worker->proxy->lock);
+	worker->post_pending = false;
+	uv_mutex_unlock(&worker->proxy->lock);
+	take_up(worker);
 }
 
 void proxy_worker_start(struct proxy_worker *worker)
@@ -278,7 +318,7 @@ void proxy_worker_stop(struct proxy_worker *worker)
 	if (waiting != NULL)
 		snapshot_unref(waiting);
 	exchange_free_spares(worker);
-	for (size_t i = 0; i < UPSTREAM_BUCKETS; i++)
+	for (size_t i = 0; i < INSTANCE_BUCKETS; i++)
 		for (struct upstream *upstream = worker->upstreams[i], *next; upstream != NULL; upstream = next) {
 			next = upstream->next;
 			upstream_close_idle(upstream);
@@ -290,7 +330,7 @@ void proxy_worker_stop(struct proxy_worker *worker)
 
 struct loop *proxy_worker_loop(struct proxy_worker *worker)
 {
-	return &worker->loop;
+	return worker->loop;
 }
 
 struct rea_event_queue *proxy_worker_events(struct proxy_worker *worker)

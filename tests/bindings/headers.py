@@ -1,11 +1,9 @@
-"""The installed headers as cffi reads them: what a Python program has to do to use librea without a compiler of its own."""
+"""The installed headers, by name and as cffi reads them: what a Python program has to do to use librea without a compiler of its own."""
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
-
-from cffi import FFI
 
 # What the headers take from C's own, as far as a declaration needs it.
 STAND_INS = {
@@ -21,6 +19,8 @@ def names(include):
 
 
 def read(include):
+    from cffi import FFI
+
     with tempfile.TemporaryDirectory() as stand_ins:
         for name, text in STAND_INS.items():
             pathlib.Path(stand_ins, name).write_text(text)

@@ -2,7 +2,7 @@
  * The scenario that every language of this directory plays. What this program prints is what each of them has to print: how large the structs
  * are and where fields stand, values that go by value, an error, a callback, and the trace of a call that fails and is retried.
  */
-#include <rea/call.h>
+#include <rea/explain.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void open_breaker(void)
 	struct rea_breaker *breaker;
 
 	rea_policy_defaults(&policy);
-	if (rea_breaker_new(&policy.breaker, NULL, &breaker) != 0)
+	if (rea_breaker_new(&policy.breaker, NULL, &breaker, NULL) != 0)
 		abort();
 	rea_breaker_on_change(breaker, on_change, &number);
 	rea_breaker_force(breaker, REA_BREAKER_OPEN, 5 * REA_NS_PER_S);
@@ -109,7 +109,7 @@ static void call(void)
 
 	rea_policy_defaults(&policy);
 	policy.enabled = true;
-	if (rea_budget_new(&policy.budget, 1, NULL, &budget) != 0 ||
+	if (rea_budget_new(&policy.budget, 1, NULL, &budget, NULL) != 0 ||
 	    !rea_instance_id_parse("127.0.0.1:9001", 14, &items[0].id) ||
 	    !rea_instance_id_parse("[::1]:9002", 10, &items[1].id))
 		abort();

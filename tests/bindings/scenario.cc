@@ -1,5 +1,5 @@
 /* The scenario of scenario.c in C++17. */
-#include <rea/call.h>
+#include <rea/explain.h>
 
 #include <cstddef>
 #include <iomanip>
@@ -87,7 +87,7 @@ void open_breaker()
 	rea_policy policy = default_policy();
 	rea_breaker *made;
 
-	check(rea_breaker_new(&policy.breaker, nullptr, &made));
+	check(rea_breaker_new(&policy.breaker, nullptr, &made, nullptr));
 	breaker_ptr breaker(made);
 	rea_breaker_on_change(
 	    made,
@@ -145,7 +145,7 @@ void call()
 	uint64_t now_ns = base_ns;
 
 	policy.enabled = true;
-	check(rea_budget_new(&policy.budget, 1, nullptr, &made));
+	check(rea_budget_new(&policy.budget, 1, nullptr, &made, nullptr));
 	budget_ptr budget(made);
 	rea_random_init(&random, 1);
 	rea_call_options_init(&options);

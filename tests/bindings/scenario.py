@@ -67,7 +67,7 @@ def on_change(before, after, now_ns, user_data):
 
 def open_breaker():
     policy, number, made = default_policy(), ffi.new_handle(7), ffi.new("struct rea_breaker **")
-    assert lib.rea_breaker_new(ffi.addressof(policy, "breaker"), ffi.NULL, made) == 0
+    assert lib.rea_breaker_new(ffi.addressof(policy, "breaker"), ffi.NULL, made, ffi.NULL) == 0
     lib.rea_breaker_on_change(made[0], on_change, number)
     lib.rea_breaker_force(made[0], lib.REA_BREAKER_OPEN, 5 * S)
     print(f"failure rate {lib.rea_breaker_failure_rate(made[0], 5 * S):.1f}")
@@ -92,7 +92,7 @@ def call():
     budget = ffi.new("struct rea_budget **")
 
     policy.enabled = True
-    assert lib.rea_budget_new(ffi.addressof(policy, "budget"), 1, ffi.NULL, budget) == 0
+    assert lib.rea_budget_new(ffi.addressof(policy, "budget"), 1, ffi.NULL, budget, ffi.NULL) == 0
     lib.rea_random_init(random, 1)
     lib.rea_call_options_init(options)
     options.policy, options.budget = policy, budget[0]

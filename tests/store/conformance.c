@@ -179,6 +179,7 @@ static void test_submit_is_idempotent(void **state)
 	assert_int_equal(outcome->error, 0);
 	assert_true(outcome->existed);
 	assert_int_equal(outcome->task.id, id);
+	assert_int_equal(outcome->task.submitted_unix_ns, (int64_t)S(1700000000));
 	outcome = do_submit(rig, &other);
 	assert_int_equal(outcome->error, REA_ERR_CONFLICT);
 	assert_false(outcome->existed);
@@ -211,6 +212,22 @@ static void test_without_key_each_is_new(void **state)
 }
 
 /* Fifty at once, with one key: one task. */
+static void test_submit_only_looks(void **state)
+{
+	struct rig *rig = *state;
+	struct rea_store_submit look = submission("k-1", "body"), first = look, other = submission("k-1", "other body");
+	uint64_t id;
+
+	look.only_look = other.only_look = true;
+	assert_int_equal(do_submit(rig, &look)->error, REA_ERR_NOT_FOUND);
+	assert_counts(rig, 0, 0, 0, 0, 0, 0);
+	id = do_submit(rig, &first)->task.id;
+	assert_true(do_submit(rig, &look)->existed);
+	assert_int_equal(do_submit(rig, &look)->task.id, id);
+	assert_int_equal(do_submit(rig, &other)->error, REA_ERR_CONFLICT);
+	assert_counts(rig, 1, 0, 0, 0, 0, 0);
+}
+
 static void test_parallel_submits(void **state)
 {
 	struct rig *rig = *state;
@@ -821,6 +838,39 @@ static void test_list(void **state)
 	assert_int_equal(page.tasks[0].submitted_unix_ns, (int64_t)S(1700000000));
 }
 
+/* As much of the payload as is wanted, of open tasks and of those that are over, with and without a filter by name. */
+static void test_list_with_payloads(void **state)
+{
+	struct rig *rig = *state;
+	static char long_body[100000];
+	struct rea_store_submit submit = submission("", "body");
+	struct rea_store_filter filter = {.max = 3, .payload_max = 20000};
+	struct rea_store_page page;
+	uint64_t id;
+
+	memset(long_body, 'x', sizeof(long_body) - 1);
+	long_body[0] = 'a';
+	long_body[19999] = 'z';
+	submit.spec.biz_id = text("order");
+	do_submit(rig, &submit);
+	submit.spec.payload = text(long_body);
+	id = do_submit(rig, &submit)->task.id;
+	do_finish(rig, id, claimed(rig, id), REA_STORE_SUCCESS);
+	submit.spec.payload = text("");
+	do_submit(rig, &submit);
+	for (int named = 0; named < 2; named++) {
+		filter.biz_id = text(named ? "order" : "");
+		assert_int_equal(rea_store_list(rig->reader, &filter, &page), 0);
+		assert_int_equal(page.tasks_len, 3);
+		assert_int_equal(page.tasks[0].payload.length, 0);
+		assert_int_equal(page.tasks[1].payload.length, 20000);
+		assert_memory_equal(page.tasks[1].payload.text, long_body, 20000);
+		assert_text_is(page.tasks[2].payload, "body");
+	}
+	filter.payload_max = 65537;
+	assert_int_equal(rea_store_list(rig->reader, &filter, &page), REA_ERR_INVALID);
+}
+
 /* A page that finds nothing ends after so many tasks, and the next goes on there. */
 static void test_list_looks_at_a_bounded_number(void **state)
 {
@@ -1021,23 +1071,25 @@ static void test_options(void **state)
 	struct rea_store_options *options = &rig->options.store;
 
 	rig_close(rig);
-#define WITH(member, value, expected)                                \
-	do {                                                         \
-		struct rea_store_options before = *options;          \
-		options->member = value;                             \
-		assert_int_equal(rig_try_open(rig, NULL), expected); \
-		if ((expected) == 0)                                 \
-			rea_store_close(rig->store);                 \
-		*options = before;                                   \
+/* refusal NULL: it is fine. */
+#define WITH(member, value, refusal)                                                                 \
+	do {                                                                                         \
+		struct rea_store_options before = *options;                                          \
+		struct rea_error_info info = {0};                                                    \
+		options->member = value;                                                             \
+		assert_int_equal(rig_try_open(rig, &info), (refusal) == NULL ? 0 : REA_ERR_INVALID); \
+		assert_string_equal(info.message, (refusal) == NULL ? "" : (refusal));               \
+		assert_string_equal(info.key, (refusal) == NULL ? "" : #member);                     \
+		if ((refusal) == NULL)                                                               \
+			rea_store_close(rig->store);                                                 \
+		*options = before;                                                                   \
 	} while (0)
-	WITH(version, 0, REA_ERR_INVALID);
-	WITH(version, REA_STORE_OPTIONS_VERSION + 1, REA_ERR_INVALID);
-	WITH(queue_max, 0, REA_ERR_INVALID);
-	WITH(queue_max, 1, 0);
-	WITH(queue_max, 1000000, 0);
-	WITH(queue_max, 1000001, REA_ERR_INVALID);
-	WITH(queue_bytes_max, (1 << 20) - 1, REA_ERR_INVALID);
-	WITH(queue_bytes_max, 1 << 20, 0);
+	WITH(queue_max, 0, "queue_max is 0; it must be at least 1 and at most 1000000");
+	WITH(queue_max, 1, NULL);
+	WITH(queue_max, 1000000, NULL);
+	WITH(queue_max, 1000001, "queue_max is 1000001; it must be at least 1 and at most 1000000");
+	WITH(queue_bytes_max, (1 << 20) - 1, "queue_bytes_max is 1048575; it must be at least 1048576");
+	WITH(queue_bytes_max, 1 << 20, NULL);
 #undef WITH
 	rea_store_close(NULL);
 	rea_store_reader_free(NULL);
@@ -1182,6 +1234,7 @@ int conformance_run(const char *name, bool sqlite)
 	    TEST(test_unknown_ids),
 	    TEST(test_submit_is_idempotent),
 	    TEST(test_without_key_each_is_new),
+	    TEST(test_submit_only_looks),
 	    TEST(test_parallel_submits),
 	    TEST(test_submit_after_attempts),
 	    TEST(test_arguments_are_copied),
@@ -1204,6 +1257,7 @@ int conformance_run(const char *name, bool sqlite)
 	    TEST(test_purge),
 	    TEST(test_purge_in_steps),
 	    TEST(test_list),
+	    TEST(test_list_with_payloads),
 	    TEST(test_list_looks_at_a_bounded_number),
 	    TEST(test_attempts_are_paged),
 	    TEST(test_bounds_of_submit),

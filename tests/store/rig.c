@@ -44,7 +44,7 @@ void rig_fini(struct rig *rig)
 int rig_try_open(struct rig *rig, struct rea_error_info *ret_info)
 {
 	if (!rig->sqlite)
-		return rea_store_memory_new(&rig->options.store, &rig->store);
+		return rea_store_memory_new(&rig->options.store, &rig->store, ret_info);
 	return rea_store_sqlite_open(&rig->options, &rig->store, ret_info);
 }
 

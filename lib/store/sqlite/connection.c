@@ -2,9 +2,12 @@
 #include "store/sqlite/sqlite.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
 
-#define PAGE_SIZE 8192
 #define BUSY_MS 5000
 #define LOG_BYTES_KEPT (64 << 20) /* what a log that once grew may keep of the disk */
 
@@ -74,7 +77,7 @@ static int set_log_mode(struct rea__db *db, char *message, size_t message_size)
 
 static long long pages_max(uint64_t size_max)
 {
-	uint64_t pages = size_max / PAGE_SIZE;
+	uint64_t pages = size_max / REA__PAGE_SIZE;
 
 	return pages == 0 || pages > UINT32_MAX - 1 ? UINT32_MAX - 1 : (long long)pages;
 }
@@ -94,7 +97,7 @@ static int configure(struct rea__db *db, const struct rea__db_options *options, 
 		error = rea__db_exec(db, "PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON");
 	if (error != 0 || !options->writes)
 		return error != 0 ? error : pragma(db, "query_only", 1);
-	error = pragma(db, "page_size", PAGE_SIZE);
+	error = pragma(db, "page_size", REA__PAGE_SIZE);
 	if (error == 0)
 		error = rea__db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA secure_delete=OFF");
 	if (error == 0)
@@ -122,6 +125,30 @@ int rea__db_open(struct rea__db *db, const struct rea__db_options *options, char
 	if (message[0] == '\0')
 		rea__db_describe(db, message, message_size);
 	rea__db_close(db);
+	return error;
+}
+
+int rea__db_lock(const char *path, int *ret_fd, char *message, size_t message_size)
+{
+	char lock_path[4096];
+	int fd, error;
+
+	if ((size_t)snprintf(lock_path, sizeof(lock_path), "%s-lock", path) >= sizeof(lock_path)) {
+		snprintf(message, message_size, "the path is too long");
+		return REA_ERR_INVALID;
+	}
+	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	if (fd < 0) {
+		snprintf(message, message_size, "its lock file cannot be opened (errno %d)", errno);
+		return REA_ERR_IO;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		*ret_fd = fd;
+		return 0;
+	}
+	error = errno == EWOULDBLOCK ? REA_ERR_BUSY : REA_ERR_IO;
+	snprintf(message, message_size, "another process has it open");
+	close(fd);
 	return error;
 }
 

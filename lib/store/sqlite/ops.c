@@ -18,6 +18,7 @@ enum statement {
 	FIND_TASK,
 	FIND_DONE,
 	FIND_SPEC,
+	FIND_SUBMITTED,
 	FIND_NAMES,
 	ADD_TASK,
 	ADD_SPEC,
@@ -52,6 +53,7 @@ static const char *const statements[] = {
     [FIND_TASK] = "SELECT " REA__TASK_COLUMNS " FROM task WHERE id = ?1",
     [FIND_DONE] = "SELECT " REA__DONE_COLUMNS " FROM done WHERE id = ?1",
     [FIND_SPEC] = "SELECT " REA__SPEC_COLUMNS " FROM spec WHERE id = ?1",
+    [FIND_SUBMITTED] = "SELECT submitted_ns, biz_id, key FROM spec WHERE id = ?1",
     [FIND_NAMES] = "SELECT " REA__NAME_COLUMNS " FROM spec WHERE id = ?1",
     [ADD_TASK] = "INSERT INTO task VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     [ADD_SPEC] = "INSERT INTO spec VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -406,6 +408,21 @@ static int change_row(struct rea__sqlite *sqlite, struct rea__op *op)
 
 /* ---- submit ---- */
 
+static int tell_submitted(struct rea__sqlite *sqlite, uint64_t id, struct rea_store_task *task)
+{
+	sqlite3_stmt *statement = statement_of(sqlite, FIND_SUBMITTED);
+	struct rea_store_task read;
+	int error;
+
+	rea__bind_u64(statement, 1, id);
+	error = rea__step(statement);
+	error = error == 1 ? rea__decode_spec(statement, &read) : error != 0 ? error : REA_ERR_CORRUPT;
+	sqlite3_reset(statement);
+	if (error == 0)
+		task->submitted_unix_ns = read.submitted_unix_ns;
+	return error;
+}
+
 /* 1: there is a task with this key, and the result tells of it; 0: there is none. */
 static int find_submitted(struct rea__sqlite *sqlite, struct rea__op *op)
 {
@@ -425,7 +442,8 @@ static int find_submitted(struct rea__sqlite *sqlite, struct rea__op *op)
 	op->result.error = same ? 0 : REA_ERR_CONFLICT;
 	op->result.existed = same;
 	op->result.task = rea__task_of(&sqlite->store, &row);
-	return 1;
+	found = tell_submitted(sqlite, id, &op->result.task);
+	return found != 0 ? found : 1;
 }
 
 static int add_task(struct rea__sqlite *sqlite, const struct rea__row *row, struct rea_text target)
@@ -472,6 +490,10 @@ static int submit(struct rea__sqlite *sqlite, struct rea__op *op)
 
 	if (error != 0)
 		return error == 1 ? 0 : error;
+	if (op->in.submit.only_look) {
+		op->result.error = REA_ERR_NOT_FOUND;
+		return 0;
+	}
 	error = take_number(sqlite, &sqlite->ledger.ids, "ids", &row.id);
 	if (error != 0)
 		return error;

@@ -186,6 +186,7 @@ struct listing {
 	uint64_t before_id;
 	size_t looked;
 	struct rea_store_task *tasks;
+	sqlite3_blob *payload; /* of one row after the other; NULL = none was wanted yet */
 	struct rea_store_page page;
 };
 
@@ -198,6 +199,41 @@ static enum statement list_statement(const struct rea_store_filter *filter)
 	return (states & REA_STORE_STATES_OPEN) == 0 ? LIST_OVER : LIST_ALL;
 }
 
+/* Where only the first bytes are wanted, the pages of the rest are not read. */
+static int read_head(struct listing *listing, struct rea_store_task *task)
+{
+	sqlite3_int64 id = (sqlite3_int64)task->id;
+	int code = listing->payload != NULL
+		       ? sqlite3_blob_reopen(listing->payload, id)
+		       : sqlite3_blob_open(listing->reader->db.handle, "main", "spec", "payload", id, 0, &listing->payload);
+	int bytes = code == SQLITE_OK ? sqlite3_blob_bytes(listing->payload) : 0;
+	char *text;
+
+	if (bytes > (int)listing->filter->payload_max)
+		bytes = (int)listing->filter->payload_max;
+	text = rea_arena_alloc(&listing->reader->reader.arena, (size_t)bytes + 1);
+	if (text == NULL)
+		return REA_ERR_NOMEM;
+	if (code == SQLITE_OK)
+		code = sqlite3_blob_read(listing->payload, text, bytes, 0);
+	if (code == SQLITE_OK) {
+		task->payload = (struct rea_text){text, (size_t)bytes};
+		return 0;
+	}
+	/* A handle that has failed once serves no other row. */
+	sqlite3_blob_close(listing->payload);
+	listing->payload = NULL;
+	return code == SQLITE_ERROR ? REA_ERR_CORRUPT : rea__db_error(code);
+}
+
+/* 1, with the payload that is wanted of it. */
+static int take_wanted(struct listing *listing, struct rea_store_task *task)
+{
+	int error = listing->filter->payload_max > 0 ? read_head(listing, task) : 0;
+
+	return error != 0 ? error : 1;
+}
+
 /* The task of the row that LIST_OPEN, LIST_OVER or LIST_ALL is on: 1 if the filter wants it, 0 if not. */
 static int take_listed(struct listing *listing, sqlite3_stmt *statement, struct rea_store_task *ret_task)
 {
@@ -208,7 +244,7 @@ static int take_listed(struct listing *listing, sqlite3_stmt *statement, struct 
 	if (!rea__filter_matches(listing->filter, ret_task->state, ret_task->target))
 		return 0;
 	error = complete(listing->reader, GET_SPEC_HEAD, ret_task);
-	return error != 0 ? error : 1;
+	return error != 0 ? error : take_wanted(listing, ret_task);
 }
 
 /* The same for a row of LIST_RECENT or LIST_NAMED: its first column is an id, its second, if it has one, the biz_id. */
@@ -227,8 +263,10 @@ static int take_named(struct listing *listing, sqlite3_stmt *statement, struct r
 		return 0; /* the name of a task that is gone */
 	if (error != 0)
 		return error;
-	return rea__text_equal(ret_task->biz_id, listing->filter->biz_id) &&
-	       rea__filter_matches(listing->filter, ret_task->state, ret_task->target);
+	if (!rea__text_equal(ret_task->biz_id, listing->filter->biz_id) ||
+	    !rea__filter_matches(listing->filter, ret_task->state, ret_task->target))
+		return 0;
+	return take_wanted(listing, ret_task);
 }
 
 static int fill_page(struct listing *listing, sqlite3_stmt *statement,
@@ -306,7 +344,9 @@ int rea__sqlite_list(struct rea_store_reader *base, const struct rea_store_filte
 	if (error != 0)
 		return error;
 	listing.before_id = filter->before_id == 0 || filter->before_id > INT64_MAX ? INT64_MAX : filter->before_id;
-	error = end(reader, filter->biz_id.length > 0 ? fill_by_biz_id(&listing) : fill_by_id(&listing));
+	error = filter->biz_id.length > 0 ? fill_by_biz_id(&listing) : fill_by_id(&listing);
+	sqlite3_blob_close(listing.payload);
+	error = end(reader, error);
 	if (error == 0)
 		*ret_page = listing.page;
 	return error;

@@ -41,11 +41,12 @@ static const char *const migrations[] = {
     " ('boot_id', ''), ('boot_offset_ns', 0);",
 };
 /* clang-format on */
-#define VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))
 
 _Static_assert(APPLICATION_ID == 1919246593, "as in the first migration");
 
-static int read_number(struct rea__db *db, const char *sql, int64_t *ret_number)
+const struct rea__schema rea__store_schema = {APPLICATION_ID, migrations, sizeof(migrations) / sizeof(migrations[0])};
+
+int rea__db_number(struct rea__db *db, const char *sql, int64_t *ret_number)
 {
 	sqlite3_stmt *statement;
 	int error = rea__db_error(sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL));
@@ -59,51 +60,51 @@ static int read_number(struct rea__db *db, const char *sql, int64_t *ret_number)
 	return error == 1 ? 0 : error == 0 ? REA_ERR_CORRUPT : error;
 }
 
-static int check_owner(struct rea__db *db, int64_t version, char *message, size_t message_size)
+static int check_owner(struct rea__db *db, const struct rea__schema *schema, int64_t version, char *message, size_t message_size)
 {
 	int64_t application = 0, tables = 0;
-	int error = read_number(db, "PRAGMA application_id", &application);
+	int error = rea__db_number(db, "PRAGMA application_id", &application);
 
 	if (error == 0)
-		error = read_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
+		error = rea__db_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (error != 0)
 		return error;
-	if (application != APPLICATION_ID && (application != 0 || version != 0 || tables != 0)) {
+	if (application != schema->application_id && (application != 0 || version != 0 || tables != 0)) {
 		snprintf(message, message_size, "this is a database of another program");
 		return REA_ERR_INVALID;
 	}
-	if (version < 0 || version > VERSION) {
+	if (version < 0 || version > (int64_t)schema->migrations_len) {
 		snprintf(message, message_size,
 		    "its schema has version %lld, this library knows up to %lld: use the newer rea that wrote it",
-		    (long long)version, (long long)VERSION);
+		    (long long)version, (long long)schema->migrations_len);
 		return REA_ERR_INVALID;
 	}
 	return 0;
 }
 
-static int migrate(struct rea__db *db, int64_t version)
+static int migrate(struct rea__db *db, const struct rea__schema *schema, int64_t version)
 {
 	char sql[64];
 	int error = 0;
 
-	for (; version < VERSION && error == 0; version++)
-		error = rea__db_exec(db, migrations[version]);
-	snprintf(sql, sizeof(sql), "PRAGMA user_version=%lld", (long long)VERSION);
+	for (; version < (int64_t)schema->migrations_len && error == 0; version++)
+		error = rea__db_exec(db, schema->migrations[version]);
+	snprintf(sql, sizeof(sql), "PRAGMA user_version=%zu", schema->migrations_len);
 	return error != 0 ? error : rea__db_exec(db, sql);
 }
 
-int rea__schema_prepare(struct rea__db *db, char *message, size_t message_size)
+int rea__schema_prepare(struct rea__db *db, const struct rea__schema *schema, char *message, size_t message_size)
 {
 	int64_t version = 0;
 	int error = rea__db_exec(db, "BEGIN IMMEDIATE");
 
 	message[0] = '\0';
 	if (error == 0)
-		error = read_number(db, "PRAGMA user_version", &version);
+		error = rea__db_number(db, "PRAGMA user_version", &version);
 	if (error == 0)
-		error = check_owner(db, version, message, message_size);
-	if (error == 0 && version < VERSION)
-		error = migrate(db, version);
+		error = check_owner(db, schema, version, message, message_size);
+	if (error == 0 && version < (int64_t)schema->migrations_len)
+		error = migrate(db, schema, version);
 	if (error == 0)
 		error = rea__db_exec(db, "COMMIT");
 	if (error == 0)

@@ -18,6 +18,8 @@ struct rea__db {
 	size_t statements_len;
 };
 
+#define REA__PAGE_SIZE 8192
+
 struct rea__db_options {
 	const char *path;
 	const char *vfs;
@@ -44,6 +46,9 @@ int rea__run(sqlite3_stmt *statement);
 /* The text must live until the statement is reset. */
 void rea__bind_text(sqlite3_stmt *statement, int index, struct rea_text text);
 void rea__bind_u64(sqlite3_stmt *statement, int index, uint64_t value);
+
+/* Keep other processes out: flock on PATH-lock, until the descriptor is closed. REA_ERR_BUSY: another one is in. */
+int rea__db_lock(const char *path, int *ret_fd, char *message, size_t message_size);
 
 /* ---- rows (row.c): what is not as we write it is REA_ERR_CORRUPT ---- */
 
@@ -72,8 +77,16 @@ int rea__task_copy(struct rea_arena *arena, struct rea_store_task *task);
 
 /* ---- the file as a whole (schema.c) ---- */
 
+struct rea__schema {
+	int64_t application_id;
+	const char *const *migrations; /* each brings it one version up */
+	size_t migrations_len;         /* = the version that this library knows */
+};
+extern const struct rea__schema rea__store_schema;
 /* Makes the tables, or brings them up to date. REA_ERR_INVALID: not ours, or newer than this library. */
-int rea__schema_prepare(struct rea__db *db, char *message, size_t message_size);
+int rea__schema_prepare(struct rea__db *db, const struct rea__schema *schema, char *message, size_t message_size);
+/* The one number that sql asks for. */
+int rea__db_number(struct rea__db *db, const char *sql, int64_t *ret_number);
 
 struct rea__census {
 	uint64_t counts[REA_STORE_STATE_COUNT];
@@ -153,6 +166,9 @@ struct rea__sqlite {
 	int checkpoint_pages; /* of the log, that call for the next checkpoint */
 	struct rea__backup *backup;
 };
+
+/* A condition whose waits are told by CLOCK_MONOTONIC. Returns 0 or REA_ERR_NOMEM. */
+int rea__init_condition(pthread_cond_t *condition);
 
 /* Prepare what follows (ops.c). */
 int rea__ops_prepare(struct rea__db *db);

@@ -11,13 +11,13 @@
  * A batch is never waited for: it takes what queued while the last one was on its way to the disk, and what queues while it is being
  * executed, up to 256 operations or 2 ms. The log is written back into the database after the acknowledgement, not inside it.
  */
+#include "base/bounds.h"
 #include "store/sqlite/sqlite.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <float.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -362,7 +362,7 @@ static int open_database(struct rea__sqlite *sqlite, char *message, size_t messa
 	sqlite3_wal_hook(sqlite->db.handle, pages_in_log, sqlite);
 	sqlite->wal_pages = 0;
 	sqlite->relaxed = false;
-	error = rea__schema_prepare(&sqlite->db, message, message_size);
+	error = rea__schema_prepare(&sqlite->db, &rea__store_schema, message, message_size);
 	if (error != 0)
 		return error;
 	error = rea__ops_prepare(&sqlite->db);
@@ -568,17 +568,17 @@ static int refuse(struct rea_error_info *info, const char *path, const char *key
 
 static int check_options(const struct rea_store_sqlite_options *options, struct rea_error_info *info)
 {
-	const char *key = NULL;
+	const struct rea__bound bounds[] = {
+	    {"cache_bytes", "cache_bytes", options->cache_bytes, CACHE_BYTES_MIN, CACHE_BYTES_MAX, false, NULL},
+	    {"size_max", "size_max", (double)options->size_max, options->size_max != 0 ? SIZE_MIN : 0, DBL_MAX, false, NULL},
+	};
+	int error = rea__store_options_check(&options->store, info);
 
-	if (!rea__store_options_valid(&options->store))
-		key = "store";
-	else if (options->path == NULL || options->path[0] == '\0')
-		key = "path";
-	else if (options->size_max != 0 && options->size_max < SIZE_MIN)
-		key = "size_max";
-	else if (options->cache_bytes < CACHE_BYTES_MIN || options->cache_bytes > CACHE_BYTES_MAX)
-		key = "cache_bytes";
-	return key == NULL ? 0 : refuse(info, options->path, key, REA_ERR_INVALID, "this option is out of its bounds");
+	if (error != 0)
+		return error;
+	if (options->path == NULL || options->path[0] == '\0')
+		return refuse(info, NULL, "path", REA_ERR_INVALID, "path is empty; it must name the database's file");
+	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
 static char *copy_string(const struct rea_alloc *alloc, const char *text)
@@ -588,7 +588,7 @@ static char *copy_string(const struct rea_alloc *alloc, const char *text)
 	return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
-static int init_condition(pthread_cond_t *condition)
+int rea__init_condition(pthread_cond_t *condition)
 {
 	pthread_condattr_t attributes;
 	int error;
@@ -615,7 +615,7 @@ static int make(const struct rea_store_sqlite_options *options, struct rea__sqli
 	sqlite->checkpoint_pages = CHECKPOINT_PAGES;
 	if (rea__store_init(&sqlite->store, &backend, &options->store) != 0)
 		goto free_object;
-	if (init_condition(&sqlite->queued_or_stopping) != 0)
+	if (rea__init_condition(&sqlite->queued_or_stopping) != 0)
 		goto fini_store;
 	sqlite->db_options = (struct rea__db_options){.path = copy_string(alloc, options->path),
 	    .vfs = options->vfs != NULL ? copy_string(alloc, options->vfs) : NULL,
@@ -633,26 +633,6 @@ fini_store:
 free_object:
 	alloc->free(sqlite, alloc->user_data);
 	return REA_ERR_NOMEM;
-}
-
-/* SQLite would let two processes write in turn; each would take the other's running tasks for its own that died. */
-static int take_lock(struct rea__sqlite *sqlite, char *message, size_t message_size)
-{
-	char path[4096];
-
-	if ((size_t)snprintf(path, sizeof(path), "%s-lock", sqlite->db_options.path) >= sizeof(path)) {
-		snprintf(message, message_size, "the path is too long");
-		return REA_ERR_INVALID;
-	}
-	sqlite->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-	if (sqlite->lock_fd < 0) {
-		snprintf(message, message_size, "its lock file cannot be opened (errno %d)", errno);
-		return REA_ERR_IO;
-	}
-	if (flock(sqlite->lock_fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	snprintf(message, message_size, "another process has it open");
-	return errno == EWOULDBLOCK ? REA_ERR_BUSY : REA_ERR_IO;
 }
 
 static int recover(struct rea__sqlite *sqlite, char *message, size_t message_size)
@@ -680,7 +660,8 @@ int rea_store_sqlite_open(
 	error = make(options, &sqlite);
 	if (error != 0)
 		return refuse(ret_info, options->path, "", error, message);
-	error = take_lock(sqlite, message, sizeof(message));
+	/* SQLite would let two processes write in turn; each would take the other's running tasks for its own that died. */
+	error = rea__db_lock(sqlite->db_options.path, &sqlite->lock_fd, message, sizeof(message));
 	if (error == 0)
 		error = open_database(sqlite, message, sizeof(message));
 	if (error == 0)

@@ -81,12 +81,12 @@ static bool refuse(const struct rea_policy *policy)
 	struct rea_curl *curl;
 	CURL *easy = curl_easy_init();
 
-	if (easy == NULL || rea_curl_new(NULL, &curl) != 0)
+	if (easy == NULL || rea_curl_new(NULL, &curl, NULL) != 0)
 		return false;
 	curl_easy_setopt(easy, CURLOPT_URL, "http://127.0.0.1:1/");
 	rea_curl_call_init(&call);
 	call.options.policy = policy;
-	rea_curl_perform(curl, easy, &call, &result);
+	rea_curl_perform(curl, easy, &call, &result, NULL);
 	rea_curl_free(curl);
 	curl_easy_cleanup(easy);
 	return result.code == CURLE_COULDNT_CONNECT && result.report.outcome == REA_OUTCOME_NEVER_SENT;

@@ -2,7 +2,7 @@
 package main
 
 /*
-#include <rea/call.h>
+#include <rea/explain.h>
 
 #include <stdlib.h>
 
@@ -93,7 +93,7 @@ func openBreaker() {
 	defer C.free(unsafe.Pointer(number))
 	defer number.Delete()
 	C.rea_policy_defaults(&policy)
-	if C.rea_breaker_new(&policy.breaker, nil, &breaker) != 0 {
+	if C.rea_breaker_new(&policy.breaker, nil, &breaker, nil) != 0 {
 		panic("no breaker")
 	}
 	defer C.rea_breaker_free(breaker)
@@ -144,7 +144,7 @@ func call() {
 	C.rea_call_options_init(&options)
 	options.policy = policy
 	options.grant = C.struct_rea_grant{permission: C.REA_PERMISSION_IDEMPOTENT, source: C.REA_PERMISSION_SOURCE_CALLER}
-	if C.rea_budget_new(&policy.budget, 1, nil, &options.budget) != 0 {
+	if C.rea_budget_new(&policy.budget, 1, nil, &options.budget, nil) != 0 {
 		panic("no budget")
 	}
 	defer C.rea_budget_free(options.budget)

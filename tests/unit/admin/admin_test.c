@@ -17,7 +17,7 @@ static int connect_admin(void)
 	return fd;
 }
 
-static void say(int fd, const char *text, size_t length)
+static void say_bytes(int fd, const char *text, size_t length)
 {
 	while (length > 0) {
 		ssize_t n = send(fd, text, length, MSG_NOSIGNAL);
@@ -46,7 +46,7 @@ static const char *ask(const char *request)
 {
 	int fd = connect_admin();
 
-	say(fd, request, strlen(request));
+	say_bytes(fd, request, strlen(request));
 	return hear(fd);
 }
 
@@ -116,10 +116,10 @@ static void post(size_t body, bool chunked)
 	else
 		snprintf(head, sizeof(head),
 		    "POST /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", body);
-	say(fd, head, strlen(head));
-	say(fd, bytes, body);
+	say_bytes(fd, head, strlen(head));
+	say_bytes(fd, bytes, body);
 	if (chunked)
-		say(fd, "\r\n0\r\n\r\n", 7);
+		say_bytes(fd, "\r\n0\r\n\r\n", 7);
 	free(bytes);
 	hear(fd);
 }
@@ -146,11 +146,88 @@ static void test_clients_that_leave(void **state)
 	for (size_t i = 0; i <= sizeof(request) - 1; i++) {
 		int fd = connect_admin();
 
-		say(fd, request, i);
+		say_bytes(fd, request, i);
 		close(fd);
 	}
 	ask("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
 	assert_begins(reply, "HTTP/1.1 200 OK\r\n");
+}
+
+static void test_handed_in_routes(void **state)
+{
+	(void)state;
+	ask("POST /echo/a%2Fb/x/c HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: "
+	    "8\r\n\r\n12345678");
+	assert_begins(reply, "HTTP/1.1 201 Created\r\n");
+	assert_non_null(strcasestr(reply, "\r\nlocation: /here\r\n"));
+	assert_non_null(strcasestr(reply, "\r\nretry-after: 7\r\n"));
+	assert_ends(reply, "\r\n\r\na%2Fb|c|12345678");
+	ask("POST /echo/a/x/b HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 9\r\n\r\n123456789");
+	assert_begins(reply, "HTTP/1.1 413 ");
+	ask("POST /echo/a/x/b HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: "
+	    "chunked\r\n\r\n9\r\n123456789\r\n0\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 413 ");
+	ask("POST /echo//x/b HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 404 ");
+	ask("GET /echo/a/x/b HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 405 ");
+	assert_non_null(strcasestr(reply, "\r\nallow: POST\r\n"));
+	ask("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_non_null(strcasestr(reply, "\r\ntransfer-encoding: chunked\r\n"));
+	assert_ends(reply, "\r\n\r\n4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
+	ask("HEAD /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	assert_begins(reply, "HTTP/1.1 200 ");
+	assert_ends(reply, "\r\n\r\n");
+}
+
+static void test_answers_later(void **state)
+{
+	int fd = connect_admin(), gone = connect_admin();
+	static const char later[] =
+	    "POST /later HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+	static const char release[] =
+	    "POST /release HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+	(void)state;
+	/* One that leaves is told of; then one that stays is answered. */
+	say_bytes(gone, later, sizeof(later) - 1);
+	shutdown(gone, SHUT_WR);
+	assert_string_equal(hear(gone), "");
+	say_bytes(fd, later, sizeof(later) - 1);
+	do
+		assert_ends(ask(release), "released");
+	while (recv(fd, reply, sizeof(reply), MSG_PEEK | MSG_DONTWAIT) < 0);
+	assert_ends(hear(fd), "\r\n\r\nat last");
+	assert_int_equal(aborted, 1);
+}
+
+static const char *change(const char *host, const char *origin)
+{
+	char request[512];
+
+	snprintf(request, sizeof(request),
+	    "POST /release HTTP/1.1\r\nHost: %s\r\n%s%s%sConnection: close\r\nContent-Length: 0\r\n\r\n", host,
+	    origin ? "Origin: " : "", origin ? origin : "", origin ? "\r\n" : "");
+	return ask(request);
+}
+
+/* A page in a browser changes nothing, by whatever name it came here. */
+static void test_browsers(void **state)
+{
+	static const char *const good[] = {
+	    "127.0.0.1:7071", "[::1]:7071", "[::1]", "LOCALHOST:1", "rea.internal", "Rea.Internal:80", "10.0.0.1"};
+	static const char *const bad[] = {"evil.example", "evil.example:7071", "rea.internal.evil.example",
+	    "localhost.evil.example", "127.0.0.1.evil.example"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_begins(change(good[i], NULL), "HTTP/1.1 200 ");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_begins(change(bad[i], NULL), "HTTP/1.1 403 ");
+	assert_begins(change("127.0.0.1:7071", "http://127.0.0.1:7071"), "HTTP/1.1 200 ");
+	assert_begins(change("127.0.0.1:7071", "http://127.0.0.1:7072"), "HTTP/1.1 403 ");
+	assert_begins(change("127.0.0.1:7071", "https://127.0.0.1:7071"), "HTTP/1.1 403 ");
+	assert_begins(change("127.0.0.1:7071", "null"), "HTTP/1.1 403 ");
 }
 
 static void test_address_in_use(void **state)
@@ -177,6 +254,9 @@ int main(void)
 	    cmocka_unit_test(test_several_on_one_connection),
 	    cmocka_unit_test(test_body_limit),
 	    cmocka_unit_test(test_clients_that_leave),
+	    cmocka_unit_test(test_handed_in_routes),
+	    cmocka_unit_test(test_answers_later),
+	    cmocka_unit_test(test_browsers),
 	    cmocka_unit_test(test_address_in_use),
 	};
 

@@ -35,7 +35,35 @@ static void say_config(struct admin_config *ret_config, void *user_data)
 	*ret_config = config;
 }
 
-static struct admin_sources sources = {NULL, say_readiness, say_metrics, say_config, &readiness};
+static struct admin_service service;
+
+static bool say_service(struct rea_slice name, struct admin_service *ret_service, void *user_data)
+{
+	(void)user_data;
+	*ret_service = service;
+	return rea_slice_equal(name, REA_SLICE_LIT("user/service"));
+}
+
+static size_t instances_len;
+
+static bool say_instance(struct rea_slice name, size_t index, struct admin_instance *ret_instance, void *user_data)
+{
+	static const struct admin_instance two[] = {{"127.0.0.1:9001", 0, 0}, {"[::1]:9002", 2, 5}};
+
+	assert_ptr_equal(user_data, &readiness);
+	assert_true(rea_slice_equal(name, REA_SLICE_LIT("user/service")));
+	if (index >= instances_len)
+		return false;
+	*ret_instance = two[index];
+	return true;
+}
+
+static struct admin_sources sources = {.service = say_service,
+    .instance = say_instance,
+    .readiness = say_readiness,
+    .metrics = say_metrics,
+    .config = say_config,
+    .user_data = &readiness};
 
 static const char *ask(enum http_method method, const char *target)
 {
@@ -58,7 +86,7 @@ static void fill_ring(struct rea_event_ring **ret_ring, size_t size, uint32_t ev
 {
 	struct rea_event event = sample_event();
 
-	assert_int_equal(rea_event_ring_new(size, NULL, ret_ring), 0);
+	assert_int_equal(rea_event_ring_new(size, NULL, ret_ring, NULL), 0);
 	for (uint32_t i = 1; i <= events; i++) {
 		event.attempt = i;
 		event.attempt_start_ns = MS(i);
@@ -66,6 +94,18 @@ static void fill_ring(struct rea_event_ring **ret_ring, size_t size, uint32_t ev
 		assert_int_equal(rea_event_ring_add(*ret_ring, &event), 0);
 	}
 	sources.ring = *ret_ring;
+}
+
+static void test_openapi(void **state)
+{
+	json_t *document = json_loads(ask(HTTP_GET, "/v1/openapi.json"), 0, NULL);
+
+	(void)state;
+	assert_int_equal(answer.status, 200);
+	assert_string_equal(answer.content_type, "application/json");
+	assert_string_equal(json_string_value(json_object_get(document, "openapi")), "3.1.0");
+	assert_non_null(json_object_get(json_object_get(document, "paths"), "/v1/openapi.json"));
+	json_decref(document);
 }
 
 static int teardown(void **state)
@@ -109,6 +149,49 @@ static void test_config(void **state)
 	    "{\"line\":3,\"column\":7,\"file\":\"rea \\\"x\\\".yaml\",\"key\":\"listen\",\"message\":\"no\"}}\n");
 }
 
+static void test_service(void **state)
+{
+	(void)state;
+	service = (struct admin_service){.budget = {.rule = REA_BUDGET_RATIO, .available = 100},
+	    .parked_calls_max = 1000,
+	    .retries_in_flight = 3,
+	    .concurrent_retries_max = 256};
+	assert_answer("/v1/services/user%2fservice", 200, "application/json",
+	    "{\"service\":\"user/service\",\"budget\":{\"rule\":\"ratio\",\"available\":100},\"parked_calls\":0,"
+	    "\"parked_calls_max\":1000,\"retries_in_flight\":3,\"concurrent_retries_max\":256,"
+	    "\"instances\":[]}\n");
+	instances_len = 2;
+	service.budget = (struct rea_budget_view){.rule = REA_BUDGET_EVIDENCE,
+	    .available = 1,
+	    .tokens = 1.5,
+	    .first_attempts = 20,
+	    .retries = 4,
+	    .outcomes = 24,
+	    .timeouts = 2,
+	    .success = 0.5,
+	    .pushback = 0.25,
+	    .latency_ns = 23e6,
+	    .baseline_ns = 1e7,
+	    .latency_ratio_max = 2,
+	    .congested_ns = 250000000,
+	    .heat = {.kind = REA_EVIDENCE_LATENCY, .value = 2.3},
+	    .since_success_ns = 1234567};
+	assert_answer("/v1/services/user%2fservice", 200, "application/json",
+	    "{\"service\":\"user/"
+	    "service\",\"budget\":{\"rule\":\"evidence\",\"available\":1,\"tokens\":1.5,\"success\":0.5,"
+	    "\"pushback\":0.25,\"first_attempts\":20,\"retries\":4,\"outcomes\":24,\"timeouts\":2,\"latency_ms\":23,"
+	    "\"baseline_ms\":10,\"latency_ratio\":2.3,\"latency_ratio_max\":2,\"since_success_ms\":1.235,\"congested_"
+	    "ms\":250,"
+	    "\"congestion\":\"latency 2.3x baseline, tokens 0\"},\"parked_calls\":0,"
+	    "\"parked_calls_max\":1000,\"retries_in_flight\":3,\"concurrent_retries_max\":256,\"instances\":["
+	    "{\"address\":\"127.0.0.1:9001\",\"ejected\":0,\"ejections\":0},"
+	    "{\"address\":\"[::1]:9002\",\"ejected\":2,\"ejections\":5}]}\n");
+	assert_answer("/v1/services/other", 404, "application/problem+json",
+	    "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"there is no service of this name\"}\n");
+	assert_answer("/v1/services/%zz", 404, "application/problem+json",
+	    "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"there is no service of this name\"}\n");
+}
+
 static void test_unknown_resources(void **state)
 {
 	static const char *const targets[] = {"/", "", "*", "/health", "/healthz/", "//healthz", "/v1", "/v1/timelines",
@@ -150,7 +233,8 @@ static void test_timeline_as_json(void **state)
 	fill_ring(&ring, 8, 0);
 	assert_int_equal(rea_event_ring_add(ring, &event), 0);
 	rea_event_json(&event, line, sizeof(line));
-	snprintf(expected, sizeof(expected), "{\"biz_id\":\"order-42\",\"left_out\":0,\"events\":[\n%s]}\n", line);
+	snprintf(expected, sizeof(expected),
+	    "{\"biz_id\":\"order-42\",\"left_out\":0,\"events\":[\n%s],\"tasks\":[]}\n", line);
 	assert_answer("/v1/timelines/order-42", 200, "application/json", expected);
 	assert_answer("/v1/timelines/order%2d42?x=1&format=json", 200, "application/json", expected);
 	event.attempt = 2;
@@ -301,6 +385,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(test_health, teardown),
 	    cmocka_unit_test_teardown(test_config, teardown),
+	    cmocka_unit_test_teardown(test_service, teardown),
+	    cmocka_unit_test_teardown(test_openapi, teardown),
 	    cmocka_unit_test_teardown(test_unknown_resources, teardown),
 	    cmocka_unit_test_teardown(test_methods, teardown),
 	    cmocka_unit_test_teardown(test_timeline_as_json, teardown),

@@ -87,8 +87,8 @@ static void test_from_a_log_as_json(void **state)
 	write_events(events, 3, "");
 	rea_event_json(&events[0], first, sizeof(first));
 	rea_event_json(&events[1], second, sizeof(second));
-	snprintf(expected, sizeof(expected), "{\"biz_id\":\"order-42\",\"left_out\":0,\"events\":[\n%s,\n%s]}\n",
-	    second, first);
+	snprintf(expected, sizeof(expected),
+	    "{\"biz_id\":\"order-42\",\"left_out\":0,\"events\":[\n%s,\n%s],\"tasks\":[]}\n", second, first);
 	assert_int_equal(run_timeline("--json -f events order-42"), 0);
 	assert_string_equal(output, expected);
 }
@@ -156,7 +156,8 @@ static void test_no_admin_api(void **state)
 
 static void test_usage(void **state)
 {
-	static const char *const wrong[] = {"", "a b", "--file f --admin a b", "--unknown x", "''", "--file"};
+	static const char *const wrong[] = {"", "a b", "--file f --admin a b", "--file f --config c b",
+	    "--admin a --config c b", "--unknown x", "''", "--file"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -103,7 +103,7 @@ static void a_refused_document_leaves_nothing(void **state)
 	snprintf(text, sizeof(text), "%s  more: 1\n", everything);
 	fail_alloc_init(&counting, SIZE_MAX, true);
 	assert_int_equal(rea_config_parse("rea.yaml", text, strlen(text), &counting.alloc, &config, &info), REA_ERR_INVALID);
-	assert_string_equal(info.key, "rpc.more");
+	assert_string_equal(info.key, "tasks.more");
 	assert_null(config);
 	assert_int_equal(counting.live, 0);
 }

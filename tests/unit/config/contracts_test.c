@@ -85,7 +85,7 @@ static const struct refusal refusals[] = {
     {"contracts: {users: {operations: []}}\n", REA_ERR_INVALID, 1, 13, "contracts.users", "`services` has no service \"users\""},
     {SERVICE "contracts: {user: {operations: []}}\n", REA_ERR_INVALID, 4, 13, "contracts.user",
 	"`services` has no service \"user\"; did you mean users?"},
-    {SERVICE "contracts: {users: {}}\n", REA_ERR_INVALID, 4, 13, "contracts.users", "a contract needs `operations`"},
+    {SERVICE "contracts: {users: {}}\n", REA_ERR_INVALID, 4, 13, "contracts.users", "a contract needs `operations` or `files`"},
     {SERVICE "contracts: {users: {operations: {}}}\n", REA_ERR_INVALID, 4, 33, "contracts.users.operations",
 	"expected a list of operations, got a mapping"},
     {SERVICE "contracts: {users: {operations: [], contxt: a}}\n", REA_ERR_INVALID, 4, 37, "contracts.users.contxt",

@@ -8,7 +8,8 @@ static const char everything[] =
     "threads: 2\n"
     "biz-id-header: x-order-id\n"
     "http: {upgrade: tunnel, connect: refuse}\n"
-    "events: {file: events.jsonl, ring: 128, sample-success: 0.01, queue-bytes: 65536}\n"
+    "events: {file: events.jsonl, ring: 128, sample-success: 0.01, queue-bytes: 65536, sqlite: events.db,"
+    " sqlite-retention-hours: 24, sqlite-max-mb: 64}\n"
     "limits: {concurrent-retries: 10}\n"
     "timeouts: {drain-ms: 5}\n"
     "services:\n"
@@ -17,7 +18,7 @@ static const char everything[] =
     "    host: users.example\n"
     "    balance: listed\n"
     "    instances: [127.0.0.1:9001, {address: 'users-2:9002', weight: 2, host: b}]\n"
-    "  pay: {instances: [127.0.0.1:9003]}\n"
+    "  pay: {ejection: false, instances: [127.0.0.1:9003]}\n"
     "contracts:\n"
     "  users:\n"
     "    context: user-api\n"
@@ -42,6 +43,14 @@ static const char everything[] =
     "            user-api_get: {max-retry-next-instance: 3, breaker: {enabled: true}}\n"
     "            user-api_create: {enabled: false}\n"
     "        elsewhere: {budget: {ratio: 0.1}, method-configs: {a_b: {}}}\n"
-    "  grpc: {retry: {enabled: true, service-configs: {users: {method-configs: {p.S_M: {jitter: 0.1}}}}}}\n";
+    "  grpc: {retry: {enabled: true, service-configs: {users: {method-configs: {p.S_M: {jitter: 0.1}}}}}}\n"
+    "admin-hosts: [rea.internal]\n"
+    "trusted-edge: [10.0.0.0/8, '::1']\n"
+    "tasks:\n"
+    "  file: tasks.db\n"
+    "  policy: {max-attempts: 5, retry-on: [never_sent], classify: {409: unavailable}}\n"
+    "  urls: [{pattern: 'https://hooks.example.com/*', permission: with-key, sign: {secrets: "
+    "[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}}]\n"
+    "  targets: {users: {concurrency: 4, rate-per-s: 2.5}}\n";
 
 #endif

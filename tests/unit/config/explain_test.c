@@ -46,7 +46,7 @@ static void a_method_in_full(void **state)
 	    "  when-all-tried            stop          default\n"
 	    "  mode                      enforce       default\n"
 	    "  classify                  {409: unavailable}  global, line 31\n"
-	    "  budget                    {rule: ratio, ratio: 0.2, reserve: 10, window-ms: 10000}  default\n"
+	    "  budget                    {rule: evidence}  default\n"
 	    "  breaker                   {enabled: true, failure-rate-threshold: 50, slow-call-rate-threshold: 100, "
 	    "slow-call-duration-threshold-ms: 60000, sliding-window-type: COUNT_BASED, sliding-window-size: 100, "
 	    "minimum-number-of-calls: 100, "

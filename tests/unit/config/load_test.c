@@ -110,6 +110,31 @@ static int tear_down(void **state)
 	return rmdir(directory);
 }
 
+/* The policy of another file, without memory: nothing changes. */
+static void a_policy_out_of_memory(void **state)
+{
+	static const char policy[] = "rpc: {feign: {retry: {enabled: true, max-retry-next-instance: 3}}}\n";
+	struct rea_config *base, *config = NULL;
+	struct rea_error_info info;
+	size_t failures = 0;
+
+	(void)state;
+	assert_int_equal(rea_config_parse("base", everything, sizeof(everything) - 1, NULL, &base, &info), 0);
+	write_file(policy, sizeof(policy) - 1);
+	for (; config == NULL; failures++) {
+		struct fail_alloc failing;
+		int error;
+
+		fail_alloc_init(&failing, failures, false);
+		error = rea_config_load_policy(base, path, &failing.alloc, &config, &info);
+		assert_int_equal(error, config == NULL ? REA_ERR_NOMEM : 0);
+		rea_config_unref(config);
+		assert_int_equal(failing.live, 0);
+	}
+	assert_true(failures > 5);
+	rea_config_unref(base);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +143,7 @@ int main(void)
 	    cmocka_unit_test(unreadable),
 	    cmocka_unit_test(too_large),
 	    cmocka_unit_test(out_of_memory),
+	    cmocka_unit_test(a_policy_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

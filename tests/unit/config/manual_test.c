@@ -23,7 +23,7 @@ struct described {
 };
 
 static struct rea_config_settings settings;
-static struct rea_policy policy;
+static struct rea_policy policy, task_policy;
 static const struct rea_config_instance instance = {.weight = 1};
 
 static const struct described blocks[] = {
@@ -32,6 +32,15 @@ static const struct described blocks[] = {
     {".Ss EVENTS\n", &rea__events_block, &settings},
     {".Ss LIMITS\n", &rea__limits_block, &settings},
     {".Ss TIMEOUTS\n", &rea__timeouts_block, &settings},
+    {".Ss TASKS\n", &rea__tasks_block, &settings},
+    {".Ss TASK POLICY\n", &rea__task_policy_block, &task_policy},
+    {".Ss URLS\n", &rea__url_block, NULL},
+    {".Ss SIGN\n", &rea__sign_block, NULL},
+    {".Ss TARGETS\n", &rea__target_block, NULL},
+    {".Ss SOURCES\n", &rea__sources_block, &settings},
+    {".Ss A SOURCE\n", &rea__source_block, NULL},
+    {".Ss NACOS\n", &rea__nacos_block, NULL},
+    {".Ss ETCD\n", &rea__etcd_block, NULL},
     {".Sh SERVICES\n", &rea__service_block, NULL},
     {".Ss INSTANCES\n", &rea__instance_block, &instance},
     {".Sh CONTRACTS\n", &rea__contract_block, NULL},
@@ -186,6 +195,7 @@ static int set_up(void **state)
 	(void)state;
 	rea_config_settings_defaults(&settings);
 	rea_policy_defaults(&policy);
+	rea_policy_task_defaults(&task_policy);
 	page = calloc(1, size);
 	if (file == NULL || page == NULL || fread(page, 1, size - 1, file) == 0)
 		return -1;

@@ -137,11 +137,35 @@ static void budgets_with_tokens(void **state)
 	assert_int_equal(budget.cost_throttling, 6);
 }
 
+/* Who says nothing gets the default; who names a key means the rule that has it. */
+static void the_rule_of_a_budget(void **state)
+{
+	static const struct {
+		const char *text;
+		enum rea_budget_rule rule;
+	} rows[] = {
+	    {"", REA_BUDGET_EVIDENCE},
+	    {"      budget: {}\n", REA_BUDGET_EVIDENCE},
+	    {"      budget: {rule: evidence}\n", REA_BUDGET_EVIDENCE},
+	    {"      profile: adaptive\n", REA_BUDGET_EVIDENCE},
+	    {"      profile: conservative\n", REA_BUDGET_EVIDENCE},
+	    {"      budget: {reserve: 3}\n", REA_BUDGET_RATIO},
+	    {"      budget: {window-ms: 3000}\n", REA_BUDGET_RATIO},
+	    {"      profile: adaptive\n      budget: {ratio: 0.1}\n", REA_BUDGET_RATIO},
+	    {"      budget: {tokenRatio: 0.1, maxTokens: 10}\n", REA_BUDGET_GRPC},
+	    {"      budget: {cost-timeout: 3}\n", REA_BUDGET_AWS},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(policy_of(rows[i].text).budget.rule, rows[i].rule);
+}
+
 /* Each shows the keys of its own rule. */
 static void budgets_as_text(void **state)
 {
-	static const char *const texts[] = {"{rule: ratio, ratio: 0.3, reserve: 1, window-ms: 1000}",
-	    "{rule: grpc, max-tokens: 7, token-ratio: 0.125}",
+	static const char *const texts[] = {"{rule: evidence}",
+	    "{rule: ratio, ratio: 0.3, reserve: 1, window-ms: 1000}", "{rule: grpc, max-tokens: 7, token-ratio: 0.125}",
 	    "{rule: aws, capacity: 400, cost-transient: 3, cost-timeout: 4, cost-throttling: 5}"};
 
 	(void)state;
@@ -171,6 +195,7 @@ static void blocks_are_taken_whole(void **state)
 
 	(void)state;
 	assert_int_equal(rea_config_policy(config, "a", NULL, &policy), 0);
+	assert_int_equal(policy.budget.rule, REA_BUDGET_RATIO);
 	assert_int_equal(policy.budget.reserve_per_s, 4);
 	assert_int_equal(policy.budget.ratio_permille, 200);
 	assert_false(policy.breaker.enabled);
@@ -321,14 +346,14 @@ static const struct refusal refusals[] = {
 	"expected a number from 0 to 1, got \"150\"; it is the share of first attempts that may be retried"},
     {RETRY "      budget: {ratio: 0.2005}\n", REA_ERR_INVALID, 4, 23, "rpc.feign.retry.budget.ratio",
 	"expected a number with at most three digits after the point, got \"0.2005\""},
-    {RETRY "      budget: {rule: evidence}\n", REA_ERR_INVALID, 4, 22, "rpc.feign.retry.budget.rule",
-	"the rule \"evidence\" is not available in this version; expected ratio, grpc or aws"},
     {RETRY "      budget: {rule: fixed}\n", REA_ERR_INVALID, 4, 22, "rpc.feign.retry.budget.rule",
-	"expected ratio, grpc or aws, got \"fixed\""},
+	"expected evidence, ratio, grpc or aws, got \"fixed\""},
+    {RETRY "      budget: {rule: evidence, ratio: 0.2}\n", REA_ERR_INVALID, 4, 32, "rpc.feign.retry.budget.ratio",
+	"the rule evidence has no key ratio"},
     {RETRY "      budget: {rule: grpc, ratio: 0.2}\n", REA_ERR_INVALID, 4, 28, "rpc.feign.retry.budget.ratio",
 	"the rule grpc has no key ratio"},
-    {RETRY "      budget: {maxTokens: 10, tokenRatio: 0.1}\n", REA_ERR_INVALID, 4, 16,
-	"rpc.feign.retry.budget.maxTokens", "the rule ratio has no key max-tokens"},
+    {RETRY "      budget: {maxTokens: 10, reserve: 1}\n", REA_ERR_INVALID, 4, 16, "rpc.feign.retry.budget.maxTokens",
+	"the rule ratio has no key max-tokens"},
     {RETRY "      budget: {cost-timeout: 14, rule: grpc}\n", REA_ERR_INVALID, 4, 16,
 	"rpc.feign.retry.budget.cost-timeout", "the rule grpc has no key cost-timeout"},
     {RETRY "      budget: {rule: aws, window-ms: 5000}\n", REA_ERR_INVALID, 4, 27, "rpc.feign.retry.budget.window-ms",
@@ -431,6 +456,7 @@ int main(void)
 	    cmocka_unit_test(camel_case),
 	    cmocka_unit_test(retry_on_in_one_text),
 	    cmocka_unit_test(budgets_with_tokens),
+	    cmocka_unit_test(the_rule_of_a_budget),
 	    cmocka_unit_test(budgets_as_text),
 	    cmocka_unit_test(blocks_are_taken_whole),
 	    cmocka_unit_test(names_are_those_of_the_core),

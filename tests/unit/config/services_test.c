@@ -10,6 +10,7 @@ static void every_key(void **state)
 					  "    hosts: [users.internal, 'users.internal:8443', '[::1]']\n"
 					  "    host: users.example\n"
 					  "    balance: listed\n"
+					  "    ejection: false\n"
 					  "    instances:\n"
 					  "      - 127.0.0.1:9001\n"
 					  "      - {address: 'users-2:9002', weight: 1000, host: b.example:80}\n"
@@ -29,11 +30,12 @@ static void every_key(void **state)
 	assert_string_equal(s->hosts[1], "users.internal:8443");
 	assert_string_equal(s->host, "users.example");
 	assert_int_equal(s->balance, REA_BALANCE_LISTED);
+	assert_false(s->ejection);
 	assert_int_equal(s->instances_len, 3);
 	assert_string_equal(s->instances[0].address, "127.0.0.1:9001");
 	assert_int_equal(s->instances[0].weight, 1);
 	assert_null(s->instances[0].host);
-	assert_int_equal(s->instances[0].line, 7);
+	assert_int_equal(s->instances[0].line, 8);
 	assert_string_equal(s->instances[1].address, "users-2:9002");
 	assert_int_equal(s->instances[1].weight, 1000);
 	assert_string_equal(s->instances[1].host, "b.example:80");
@@ -41,6 +43,7 @@ static void every_key(void **state)
 	assert_string_equal(pay->name, "pay");
 	assert_int_equal(pay->instances_len, 0);
 	assert_int_equal(pay->balance, REA_BALANCE_LEAST_LOADED);
+	assert_true(pay->ejection);
 	assert_null(pay->host);
 	assert_null(pay->contract);
 	rea_config_unref(config);

@@ -16,7 +16,11 @@ static void the_defaults(void **state)
 	assert_int_equal(s->events.ring, 4096);
 	assert_true(s->events.sample_success == 0);
 	assert_int_equal(s->events.queue_bytes, 262144);
+	assert_null(s->events.sqlite);
+	assert_int_equal(s->events.sqlite_retention_hours, 168);
+	assert_int_equal(s->events.sqlite_max_mb, 1024);
 	assert_int_equal(s->limits.concurrent_retries, 256);
+	assert_int_equal(s->limits.parked_calls, 1000);
 	assert_int_equal(s->limits.header_bytes, 32768);
 	assert_int_equal(s->limits.headers, 100);
 	assert_int_equal(s->limits.connections, 10000);
@@ -40,7 +44,8 @@ static void every_key(void **state)
 		  "threads: 64\n"
 		  "biz-id-header: X-Order\n"
 		  "http: {upgrade: tunnel, connect: tunnel}\n"
-		  "events: {file: \"-\", ring: 0, sample-success: 0.25, queue-bytes: 67108864}\n"
+		  "events: {file: \"-\", ring: 0, sample-success: 0.25, queue-bytes: 67108864, sqlite: e.db,\n"
+		  "  sqlite-retention-hours: 87600, sqlite-max-mb: 8}\n"
 		  "limits:\n"
 		  "  concurrent-retries: 1\n"
 		  "  header-bytes: 1024\n"
@@ -69,6 +74,9 @@ static void every_key(void **state)
 	assert_int_equal(s->events.ring, 0);
 	assert_true(s->events.sample_success == 0.25);
 	assert_int_equal(s->events.queue_bytes, 67108864);
+	assert_string_equal(s->events.sqlite, "e.db");
+	assert_int_equal(s->events.sqlite_retention_hours, 87600);
+	assert_int_equal(s->events.sqlite_max_mb, 8);
 	assert_int_equal(s->limits.concurrent_retries, 1);
 	assert_int_equal(s->limits.header_bytes, 1024);
 	assert_int_equal(s->limits.headers, 8);
@@ -157,10 +165,15 @@ static const struct refusal refusals[] = {
     {"events: {sample-success: 50%}\n", REA_ERR_INVALID, 1, 26, "events.sample-success",
 	"expected a number from 0 to 1, got \"50%\"; did you mean 0.5?"},
     {"events: {queue-bytes: 5000}\n", REA_ERR_INVALID, 1, 23, "events.queue-bytes", "expected a power of two, got \"5000\""},
+    {"events: {sqlite: [x]}\n", REA_ERR_INVALID, 1, 18, "events.sqlite", "expected a path, or off, got a list"},
+    {"events: {sqlite-max-mb: 7}\n", REA_ERR_INVALID, 1, 25, "events.sqlite-max-mb",
+	"expected a whole number from 8 to 1048576, got \"7\""},
     {"events: {queue-bytes: 2048}\n", REA_ERR_INVALID, 1, 23, "events.queue-bytes",
 	"expected a whole number from 4096 to 67108864, got \"2048\""},
     {"events: {queueBytes: 134217728}\n", REA_ERR_INVALID, 1, 22, "events.queueBytes",
 	"expected a whole number from 4096 to 67108864, got \"134217728\""},
+    {"limits: {parked-calls: 0}\n", REA_ERR_INVALID, 1, 24, "limits.parked-calls",
+	"expected a whole number from 1 to 1000000, got \"0\""},
     {"limits: {concurrent-retries: 0}\n", REA_ERR_INVALID, 1, 30, "limits.concurrent-retries",
 	"expected a whole number from 1 to 1000000, got \"0\"; this limit cannot be turned off"},
     {"limits: {header-bytes: 512}\n", REA_ERR_INVALID, 1, 24, "limits.header-bytes",
@@ -172,7 +185,7 @@ static const struct refusal refusals[] = {
 	"expected a whole number from 1 to 1000000, got \"0\""},
     {"limits: {upstream-idle: many}\n", REA_ERR_INVALID, 1, 25, "limits.upstream-idle",
 	"expected a whole number from 0 to 1000000, got \"many\""},
-    {"limits: {task-queue: 5}\n", REA_ERR_INVALID, 1, 10, "limits.task-queue", "limits has no key \"task-queue\""},
+    {"limits: {sockets: 5}\n", REA_ERR_INVALID, 1, 10, "limits.sockets", "limits has no key \"sockets\""},
     {"timeouts: {request-head-ms: 0}\n", REA_ERR_INVALID, 1, 29, "timeouts.request-head-ms",
 	"expected a whole number from 1 to 86400000, got \"0\""},
     {"timeouts: {keep-alive-ms: 1m}\n", REA_ERR_INVALID, 1, 27, "timeouts.keep-alive-ms",

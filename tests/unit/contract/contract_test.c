@@ -29,6 +29,18 @@ static int add(
 	return rea_contract_add(contract, &operation, info);
 }
 
+static int combine(struct rea_contract *contract, const char *key, const char *method, const char *path,
+    enum rea_permission permission, struct rea_error_info *info)
+{
+	const struct rea_operation operation = {.key = key,
+	    .http_method = method,
+	    .path = path,
+	    .grant = {permission, REA_PERMISSION_SOURCE_OPENAPI},
+	    .generate_key = permission == REA_PERMISSION_IDEMPOTENT_WITH_KEY};
+
+	return rea_contract_combine(contract, &operation, info);
+}
+
 /* Keys are the specs' numbers. */
 static struct rea_contract *contract_of(const struct spec *specs, size_t count)
 {
@@ -298,9 +310,15 @@ static void out_of_memory(void **state)
 				assert_int_equal(rea_contract_count(contract), i);
 			}
 		}
+		while (combine(contract, "0", specs[0].method, specs[0].path, REA_PERMISSION_FORBID, NULL) == REA_ERR_NOMEM)
+			failures++;
+		while (combine(contract, "5", "PUT", "/z", REA_PERMISSION_SAFE, NULL) == REA_ERR_NOMEM)
+			failures++;
 		assert_int_equal(failures, failing.failed);
-		assert_int_equal(rea_contract_count(contract), 5);
+		assert_int_equal(rea_contract_count(contract), 6);
 		assert_int_equal(rea_contract_finish(contract), 0);
+		assert_int_equal(rea_contract_operation(contract, 0)->grant.permission, REA_PERMISSION_FORBID);
+		assert_int_equal(match(contract, "PUT", "/z"), 5);
 		assert_int_equal(match(contract, "GET", "/a/1/c"), 0);
 		assert_int_equal(match(contract, "GET", "/a/x"), 1);
 		assert_int_equal(match(contract, "POST", "/a/x"), 2);
@@ -310,6 +328,35 @@ static void out_of_memory(void **state)
 		if (failing.failed == 0)
 			break;
 	}
+}
+
+/* Another document of the same contract: the more restrictive word holds, with its source; what fits neither key nor shape is refused. */
+static void documents_are_combined(void **state)
+{
+	struct rea_contract *contract;
+	struct rea_error_info info;
+	const struct rea_operation *operation;
+
+	(void)state;
+	assert_int_equal(rea_contract_new(NULL, &contract), 0);
+	assert_int_equal(combine(contract, "pay", "POST", "/pay/{id}", REA_PERMISSION_IDEMPOTENT, &info), 0);
+	assert_int_equal(combine(contract, "pay", "POST", "/pay/{order}", REA_PERMISSION_IDEMPOTENT_WITH_KEY, &info), 0);
+	assert_int_equal(combine(contract, "pay", "POST", "/pay/{id}", REA_PERMISSION_SAFE, &info), 0);
+	assert_int_equal(rea_contract_count(contract), 1);
+	operation = rea_contract_operation(contract, 0);
+	assert_int_equal(operation->grant.permission, REA_PERMISSION_IDEMPOTENT_WITH_KEY);
+	assert_true(operation->generate_key);
+	assert_string_equal(operation->path, "/pay/{id}");
+	assert_int_equal(combine(contract, "pay", "POST", "/pay/{id}", REA_PERMISSION_FORBID, &info), 0);
+	assert_false(operation->generate_key);
+	assert_int_equal(combine(contract, "pay", "PUT", "/pay/{id}", REA_PERMISSION_SAFE, &info), REA_ERR_INVALID);
+	assert_string_equal(
+	    info.message, "the method key \"pay\" is used twice: for POST /pay/{id} and for PUT /pay/{id}");
+	assert_int_equal(combine(contract, "buy", "POST", "/pay/{x}", REA_PERMISSION_SAFE, &info), REA_ERR_INVALID);
+	assert_string_equal(
+	    info.message, "POST /pay/{x} takes the same requests as /pay/{id}, which has the key \"pay\"");
+	assert_int_equal(rea_contract_count(contract), 1);
+	rea_contract_free(contract);
 }
 
 /* A path out of a small alphabet, so that templates and requests meet often. */
@@ -371,6 +418,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(operations_are_copied),
+	    cmocka_unit_test(documents_are_combined),
 	    cmocka_unit_test(literals_beat_parameters_from_the_left),
 	    cmocka_unit_test(doubtful_paths_match_nothing),
 	    cmocka_unit_test(refused),

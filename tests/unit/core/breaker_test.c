@@ -37,7 +37,7 @@ static struct rea_breaker *new_breaker(struct rea_breaker_policy policy)
 {
 	struct rea_breaker *breaker = NULL;
 
-	assert_int_equal(rea_breaker_new(&policy, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&policy, NULL, &breaker, NULL), 0);
 	return breaker;
 }
 
@@ -513,24 +513,34 @@ static void test_numbers_out_of_bounds_are_refused(void **state)
 {
 	struct rea_breaker *breaker = NULL;
 	struct rea_breaker_policy good = small_policy(1), bad;
+	struct rea_error_info info;
 
 	(void)state;
-#define REFUSED(field, value)                                                     \
-	bad = good;                                                               \
-	bad.field = value;                                                        \
-	assert_int_equal(rea_breaker_new(&bad, NULL, &breaker), REA_ERR_INVALID); \
+#define REFUSED(field, value, sentence)                                                  \
+	bad = good;                                                                      \
+	bad.field = value;                                                               \
+	assert_int_equal(rea_breaker_new(&bad, NULL, &breaker, &info), REA_ERR_INVALID); \
+	assert_int_equal(rea_breaker_new(&bad, NULL, &breaker, NULL), REA_ERR_INVALID);  \
+	assert_string_equal(info.key, "breaker");                                        \
+	assert_string_equal(info.message, "the breaker's " sentence);                    \
 	assert_null(breaker)
-	REFUSED(failure_rate_threshold, 0);
-	REFUSED(failure_rate_threshold, 100.1);
-	REFUSED(failure_rate_threshold, (double)(0.0f / 0.0f));
-	REFUSED(slow_call_rate_threshold, -1);
-	REFUSED(window_size, 0);
-	REFUSED(window_size, 10001);
-	REFUSED(minimum_calls, 0);
-	REFUSED(permitted_in_half_open, 0);
-	REFUSED(permitted_in_half_open, 1001);
+	REFUSED(failure_rate_threshold, 0, "failure rate threshold is 0; it must be above 0 and at most 100");
+	REFUSED(failure_rate_threshold, 100.1, "failure rate threshold is 100.1; it must be above 0 and at most 100");
+	REFUSED(failure_rate_threshold, (double)(0.0f / 0.0f),
+	    "failure rate threshold is nan; it must be above 0 and at most 100");
+	REFUSED(slow_call_rate_threshold, -1, "slow call rate threshold is -1; it must be above 0 and at most 100");
+	REFUSED(slow_call_duration_ns, 0, "slow call duration in ms is 0; it must be above 0");
+	REFUSED(window_type, (enum rea_breaker_window)2, "window type is 2; it must be at most 1");
+	REFUSED(window_size, 0, "window in calls is 0; it must be at least 1 and at most 10000");
+	REFUSED(window_size, 10001, "window in calls is 10001; it must be at least 1 and at most 10000");
+	REFUSED(minimum_calls, 0, "minimum number of calls is 0; it must be at least 1");
+	REFUSED(wait_in_open_ns, 0, "wait in the open state in ms is 0; it must be above 0");
+	REFUSED(permitted_in_half_open, 0,
+	    "permitted calls in the half-open state is 0; it must be at least 1 and at most 1000");
+	REFUSED(permitted_in_half_open, 1001,
+	    "permitted calls in the half-open state is 1001; it must be at least 1 and at most 1000");
 	good.window_type = REA_BREAKER_TIME_BASED;
-	REFUSED(window_size, 3601);
+	REFUSED(window_size, 3601, "window in seconds is 3601; it must be at least 1 and at most 3600");
 #undef REFUSED
 }
 
@@ -542,10 +552,10 @@ static void test_out_of_memory(void **state)
 
 	(void)state;
 	fail_alloc_init(&failing, 0, true);
-	assert_int_equal(rea_breaker_new(&policy, &failing.alloc, &breaker), REA_ERR_NOMEM);
+	assert_int_equal(rea_breaker_new(&policy, &failing.alloc, &breaker, NULL), REA_ERR_NOMEM);
 	assert_null(breaker);
 	fail_alloc_init(&failing, 1, true);
-	assert_int_equal(rea_breaker_new(&policy, &failing.alloc, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&policy, &failing.alloc, &breaker, NULL), 0);
 	calls(breaker, 4, REA_BREAKER_FAILURE, 0); /* decisions allocate nothing */
 	rea_breaker_free(breaker);
 	assert_int_equal(failing.live, 0);
@@ -557,7 +567,7 @@ static void test_names(void **state)
 	(void)state;
 	assert_string_equal(rea_breaker_state_name(REA_BREAKER_HALF_OPEN), "half_open");
 	assert_string_equal(rea_breaker_state_name(REA_BREAKER_METRICS_ONLY), "metrics_only");
-	assert_string_equal(rea_breaker_state_name(REA_BREAKER_STATE_COUNT), "invalid");
+	assert_string_equal(rea_breaker_state_name(REA_BREAKER_STATE_COUNT), "unknown");
 }
 
 /*

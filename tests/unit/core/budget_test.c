@@ -22,7 +22,7 @@ static struct rea_budget *new_budget(uint32_t ratio_permille, uint32_t reserve_p
 	    .ratio_permille = ratio_permille, .reserve_per_s = reserve_per_s, .window_ms = window_ms};
 	struct rea_budget *budget = NULL;
 
-	assert_int_equal(rea_budget_new(&policy, 3, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 3, NULL, &budget, NULL), 0);
 	return budget;
 }
 
@@ -293,11 +293,14 @@ static void wrong_numbers_are_refused(void **state)
 	    {.ratio_permille = 200, .reserve_per_s = 10, .window_ms = 60001},
 	    {.rule = (enum rea_budget_rule)9, .ratio_permille = 200, .reserve_per_s = 10, .window_ms = 10000}};
 	struct rea_budget *budget = (void *)1;
+	struct rea_error_info info;
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(rea_budget_new(&wrong[i], 1, NULL, &budget), REA_ERR_INVALID);
-	assert_int_equal(rea_budget_new(&defaults, 0, NULL, &budget), REA_ERR_INVALID);
+		assert_int_equal(rea_budget_new(&wrong[i], 1, NULL, &budget, NULL), REA_ERR_INVALID);
+	assert_int_equal(rea_budget_new(&defaults, 0, NULL, &budget, &info), REA_ERR_INVALID);
+	assert_string_equal(info.key, "shards");
+	assert_string_equal(info.message, "the number of shards is 0; it must be at least 1");
 	assert_ptr_equal(budget, (void *)1);
 }
 
@@ -312,7 +315,7 @@ static void out_of_memory(void **state)
 		int error;
 
 		fail_alloc_init(&failing, n, true);
-		error = rea_budget_new(&defaults, 8, &failing.alloc, &budget);
+		error = rea_budget_new(&defaults, 8, &failing.alloc, &budget, NULL);
 		if (error == 0)
 			break;
 		assert_int_equal(error, REA_ERR_NOMEM);

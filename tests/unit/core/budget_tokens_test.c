@@ -34,7 +34,7 @@ static struct rea_budget *new_budget(struct rea_budget_policy policy)
 {
 	struct rea_budget *budget = NULL;
 
-	assert_int_equal(rea_budget_new(&policy, 2, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 2, NULL, &budget, NULL), 0);
 	return budget;
 }
 
@@ -502,7 +502,7 @@ static void wrong_numbers_are_refused(void **state)
 		"the budget's cost-timeout is 0; it must be at least 1 and at most 20 (capacity)"},
 	    {{.rule = REA_BUDGET_AWS, .capacity = 20, .cost_transient = 1, .cost_timeout = 1, .cost_throttling = 0},
 		"the budget's cost-throttling is 0; it must be at least 1 and at most 20 (capacity)"},
-	    {{.rule = (enum rea_budget_rule)3}, "the budget's rule is 3; it must be ratio, grpc or aws"},
+	    {{.rule = (enum rea_budget_rule)4}, "the budget's rule is 4; it must be evidence, ratio, grpc or aws"},
 	};
 	struct rea_budget *budget = (void *)1;
 
@@ -510,8 +510,10 @@ static void wrong_numbers_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct rea_error_info info;
 
-		assert_int_equal(rea_budget_new(&rows[i].policy, 1, NULL, &budget), REA_ERR_INVALID);
+		assert_int_equal(rea_budget_new(&rows[i].policy, 1, NULL, &budget, NULL), REA_ERR_INVALID);
+		assert_int_equal(rea_budget_new(&rows[i].policy, 1, NULL, &budget, &info), REA_ERR_INVALID);
 		assert_ptr_equal(budget, (void *)1);
+		assert_string_equal(info.message, rows[i].message);
 		assert_int_equal(rea_budget_policy_validate(&rows[i].policy, NULL), REA_ERR_INVALID);
 		assert_int_equal(rea_budget_policy_validate(&rows[i].policy, &info), REA_ERR_INVALID);
 		assert_string_equal(info.key, "budget");
@@ -549,9 +551,9 @@ static void out_of_memory(void **state)
 
 	(void)state;
 	fail_alloc_init(&failing, 0, false);
-	assert_int_equal(rea_budget_new(&policy, 8, &failing.alloc, &budget), REA_ERR_NOMEM);
+	assert_int_equal(rea_budget_new(&policy, 8, &failing.alloc, &budget, NULL), REA_ERR_NOMEM);
 	assert_ptr_equal(budget, (void *)1);
-	assert_int_equal(rea_budget_new(&policy, 8, &failing.alloc, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 8, &failing.alloc, &budget, NULL), 0);
 	fail_alloc_init(&failing, 0, true);
 	failing.live = 1;
 	/* Nothing else allocates. */

@@ -10,7 +10,7 @@ static struct rea_budget_policy policy;
 static void set_up(struct rea_budget_policy of_budget)
 {
 	policy = of_budget;
-	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget, NULL), 0);
 	rig_init(&rig, 3);
 	rig.policy.max_retry_next_instance = 2;
 	rig.policy.retry_on |= REA_OUTCOME_BIT(REA_OUTCOME_FAILED) | REA_OUTCOME_BIT(REA_OUTCOME_THROTTLED);

@@ -129,7 +129,7 @@ static void a_refusal_by_the_caller_gives_everything_back(void **state)
 
 	(void)state;
 	start(&rig, &gate);
-	assert_int_equal(rea_budget_new(&policy, 1, NULL, &rig.options.budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &rig.options.budget, NULL), 0);
 	rig_begin(&rig);
 	rea_call_refuse(&rig.call, REA_REASON_OVERLOADED, rig.base_ns, &rig.decision);
 	assert_give_up(&rig, 0, REA_REASON_OVERLOADED);

@@ -49,7 +49,7 @@ static void begin(struct side *side, uint64_t seed, bool pauses)
 	rig->policy.never_sent = rea_random_below(&random, 2) ? REA_NEVER_SENT_ALLOW : REA_NEVER_SENT_STRICT;
 	rig->options.single_target = rea_random_below(&random, 3) == 0;
 	budget.reserve_per_s = rea_random_below(&random, 2) ? 3 : 50;
-	assert_int_equal(rea_budget_new(&budget, 1, NULL, &side->budget), 0);
+	assert_int_equal(rea_budget_new(&budget, 1, NULL, &side->budget, NULL), 0);
 	rig->options.budget = side->budget;
 	rig_begin(rig);
 }

@@ -25,6 +25,41 @@ static void two_instances_and_one_retry_make_two_attempts(void **state)
 	assert_true(rig.decision.retryable);
 }
 
+/* Each field is written every time, whatever stood there. */
+static void a_decision_says_everything(void **state)
+{
+	const struct rea_report failed = {.outcome = REA_OUTCOME_AMBIGUOUS};
+	struct rea_decision *decision = &rig.decision;
+
+	(void)state;
+	rig_init(&rig, 2);
+	rig_begin(&rig);
+	for (int i = 0; i < 3; i++) {
+		memset(decision, 0xff, sizeof(*decision));
+		if (i == 0)
+			rig_attempt(&rig, 0);
+		else if (i == 1)
+			rig_report(&rig, &failed, 10);
+		else
+			rea_call_cancel(&rig.call, rig.base_ns + MS(20), decision);
+		assert_int_equal(decision->step, i == 0 ? REA_STEP_ATTEMPT : i == 1 ? REA_STEP_WAIT : REA_STEP_DONE);
+		assert_int_equal(decision->verdict, i == 2 ? REA_VERDICT_GIVE_UP : REA_VERDICT_RETRY);
+		assert_int_equal(decision->reason, i == 2 ? REA_REASON_CANCELLED : REA_REASON_NONE);
+		assert_int_equal(decision->stop + decision->would_retry, 0);
+		assert_int_equal(decision->retryable, i == 1);
+		assert_int_equal(decision->attempt, 1);
+		assert_int_equal(decision->attempts_max, 2);
+		assert_int_equal(decision->instance, 0);
+		assert_int_equal(decision->wait_ns, i == 1 ? MS(100) : 0);
+		assert_int_equal(decision->wait_until_ns, i == 1 ? rig.base_ns + MS(110) : 0);
+		assert_int_equal(decision->attempt_deadline_ns, i == 0 ? rig.base_ns + MS(1000) : 0);
+		assert_int_equal(decision->grant.permission, REA_PERMISSION_IDEMPOTENT);
+		assert_int_equal(decision->grant.source, REA_PERMISSION_SOURCE_OPENAPI);
+		assert_int_equal(decision->evidence.kind, REA_EVIDENCE_NONE);
+		assert_true(decision->evidence.value == 0 && decision->evidence.tokens == 0);
+	}
+}
+
 static void a_first_success(void **state)
 {
 	(void)state;
@@ -562,7 +597,7 @@ static void l14_the_outer_layer_obeys_the_inner(void **state)
 	assert_int_equal(run_layers(&layers), 2);
 	assert_give_up(&rig, 1, REA_REASON_SERVER_REFUSED);
 	layers = (struct layers){.backend_requests = 0};
-	assert_int_equal(rea_budget_new(&none, 1, NULL, &layers.inner_budget), 0);
+	assert_int_equal(rea_budget_new(&none, 1, NULL, &layers.inner_budget, NULL), 0);
 	assert_int_equal(run_layers(&layers), 1);
 	assert_give_up(&rig, 1, REA_REASON_SERVER_REFUSED);
 	rea_budget_free(layers.inner_budget);
@@ -603,7 +638,7 @@ static void the_budget_is_spent_by_retries_that_start(void **state)
 	struct rea_budget *budget;
 
 	(void)state;
-	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget, NULL), 0);
 	rig_init(&rig, 2);
 	rig.options.budget = budget;
 	rig_begin(&rig);
@@ -632,7 +667,7 @@ static void a_retry_that_never_starts_is_refunded(void **state)
 	struct rea_budget *budget;
 
 	(void)state;
-	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget, NULL), 0);
 	for (int how = 0; how < 3; how++) {
 		rig_init(&rig, 2);
 		rig.options.budget = budget;
@@ -689,7 +724,7 @@ static void a_full_limit_refuses_when_decided_and_when_due(void **state)
 
 	(void)state;
 	rea_retry_limit_init(&limit, 1);
-	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget, NULL), 0);
 	rig_init(&rig, 2);
 	rig.options.limit = &limit;
 	rig.options.budget = budget;
@@ -723,7 +758,7 @@ static struct rea_breaker *new_breaker(void)
 	policy.enabled = true;
 	policy.window_size = policy.minimum_calls = policy.permitted_in_half_open = 1;
 	policy.wait_in_open_ns = MS(1000);
-	assert_int_equal(rea_breaker_new(&policy, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&policy, NULL, &breaker, NULL), 0);
 	rig.options.breaker = breaker;
 	return breaker;
 }
@@ -838,7 +873,7 @@ static void observe_mode_takes_nothing(void **state)
 	struct rea_retry_limit limit;
 
 	(void)state;
-	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&three_retries, 1, NULL, &budget, NULL), 0);
 	rea_retry_limit_init(&limit, 1);
 	rig_init(&rig, 2);
 	rig.policy.mode = REA_MODE_OBSERVE;
@@ -882,6 +917,7 @@ static void names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_decision_says_everything),
 	    cmocka_unit_test(two_instances_and_one_retry_make_two_attempts),
 	    cmocka_unit_test(a_first_success),
 	    cmocka_unit_test(l05_backoff_beyond_the_deadline),

@@ -33,9 +33,9 @@ static void names(void **state)
 	assert_string_equal(rea_permission_name(REA_PERMISSION_NONE), "none");
 	assert_string_equal(rea_permission_name(REA_PERMISSION_IDEMPOTENT_WITH_KEY), "idempotent_with_key");
 	assert_string_equal(rea_permission_name(REA_PERMISSION_FORBID), "forbid");
-	assert_string_equal(rea_permission_name(REA_PERMISSION_COUNT), "invalid");
+	assert_string_equal(rea_permission_name(REA_PERMISSION_COUNT), "unknown");
 	assert_string_equal(rea_permission_source_name(REA_PERMISSION_SOURCE_CALLER), "caller");
-	assert_string_equal(rea_permission_source_name(REA_PERMISSION_SOURCE_COUNT), "invalid");
+	assert_string_equal(rea_permission_source_name(REA_PERMISSION_SOURCE_COUNT), "unknown");
 }
 
 int main(void)

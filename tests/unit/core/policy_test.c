@@ -55,6 +55,7 @@ static void the_defaults(void **state)
 	assert_int_equal(p.mode, REA_MODE_ENFORCE);
 	assert_true(p.chain_stop);
 	assert_int_equal(p.replay_limit_bytes, 65536);
+	assert_int_equal(p.budget.rule, REA_BUDGET_EVIDENCE);
 	assert_int_equal(p.budget.ratio_permille, 200);
 	assert_int_equal(p.budget.reserve_per_s, 10);
 	assert_int_equal(p.budget.window_ms, 10000);
@@ -192,6 +193,7 @@ static void the_profiles(void **state)
 	(void)state;
 	assert_int_equal(rea_policy_attempts(&policy), 10);
 	assert_int_equal(policy.when_all_tried, REA_ALL_TRIED_CYCLE);
+	assert_int_equal(policy.budget.rule, REA_BUDGET_EVIDENCE);
 	assert_int_equal(rea_policy_validate(&policy, NULL), 0);
 	assert_false(policy.enabled);
 	rea_policy_backoff(&policy, &backoff);
@@ -378,12 +380,15 @@ static void bounds_of_outcomes(void **state)
 static void bounds_of_budget_and_breaker(void **state)
 {
 	(void)state;
-	ACCEPT((p.budget.ratio_permille = 1000, p.budget.window_ms = 60000, p.budget.reserve_per_s = UINT32_MAX));
-	ACCEPT((p.budget.ratio_permille = 0, p.budget.window_ms = 1000, p.budget.reserve_per_s = 0));
-	REFUSE(p.budget.ratio_permille = 150000, "budget", "the budget's ratio is 150; it must be at most 1");
-	REFUSE(p.budget.window_ms = 999, "budget",
+	ACCEPT((p.budget.rule = REA_BUDGET_RATIO, p.budget.ratio_permille = 1000, p.budget.window_ms = 60000,
+	    p.budget.reserve_per_s = UINT32_MAX));
+	ACCEPT((p.budget.rule = REA_BUDGET_RATIO, p.budget.ratio_permille = 0, p.budget.window_ms = 1000,
+	    p.budget.reserve_per_s = 0));
+	REFUSE((p.budget.rule = REA_BUDGET_RATIO, p.budget.ratio_permille = 150000), "budget",
+	    "the budget's ratio is 150; it must be at most 1");
+	REFUSE((p.budget.rule = REA_BUDGET_RATIO, p.budget.window_ms = 999), "budget",
 	    "the budget's window in ms is 999; it must be at least 1000 and at most 60000");
-	REFUSE(p.budget.window_ms = 60001, "budget",
+	REFUSE((p.budget.rule = REA_BUDGET_RATIO, p.budget.window_ms = 60001), "budget",
 	    "the budget's window in ms is 60001; it must be at least 1000 and at most 60000");
 	ACCEPT(p.breaker.failure_rate_threshold = 100);
 	REFUSE(p.breaker.failure_rate_threshold = 0, "breaker",

@@ -4,6 +4,8 @@
 
 #include "rig.h"
 
+#include <rea/explain.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +130,7 @@ static inline void script_empty_budget(struct player *player)
 {
 	struct rea_budget_policy none = {.ratio_permille = 0, .reserve_per_s = 0, .window_ms = 1000};
 
-	assert_int_equal(rea_budget_new(&none, 1, NULL, &player->budget), 0);
+	assert_int_equal(rea_budget_new(&none, 1, NULL, &player->budget, NULL), 0);
 	player->rig.options.budget = player->budget;
 }
 

@@ -24,7 +24,7 @@ static int multi_init(void **state)
 	options.multi = multi;
 	now_ns = begin_ns;
 	done_count = foreign_count = 0;
-	return rea_curl_new(&options, &rig.curl);
+	return rea_curl_new(&options, &rig.curl, NULL);
 }
 
 static int multi_fini(void **state)
@@ -45,7 +45,7 @@ static void on_done(CURL *easy, const struct rea_curl_result *result, void *user
 
 static void start(void)
 {
-	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, on_done, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, on_done, NULL, NULL), 0);
 }
 
 /* Let libcurl work for at most this long. */
@@ -177,7 +177,7 @@ static void many_calls_share_a_multi(void **state)
 	rig.call.event = NULL;
 	for (size_t i = 0; i < CALLS; i++) {
 		easies[i] = curl_easy_duphandle(rig.easy);
-		assert_int_equal(rea_curl_start(rig.curl, easies[i], &rig.call, now_ns, on_done, NULL), 0);
+		assert_int_equal(rea_curl_start(rig.curl, easies[i], &rig.call, now_ns, on_done, NULL, NULL), 0);
 	}
 	for (unsigned i = 0; i < 500 && done_count != CALLS; i++) {
 		rea_curl_run(rig.curl, now_ns);
@@ -216,10 +216,14 @@ static void other_handles_of_the_program_are_left_alone(void **state)
 
 static void a_handle_has_one_call_at_a_time(void **state)
 {
+	struct rea_error_info info;
+
 	(void)state;
 	rig_server(STEPS(ok));
 	start();
-	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, on_done, NULL), REA_ERR_INVALID);
+	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, on_done, NULL, &info), REA_ERR_INVALID);
+	assert_string_equal(info.key, "easy");
+	assert_string_equal(info.message, "the handle's call is under way; the next one must wait until it has ended");
 	rea_curl_run(rig.curl, now_ns);
 	turn_until(&done_count, 1);
 }
@@ -245,14 +249,14 @@ static void a_handle_in_another_multi_makes_no_attempt(void **state)
 static void start_again(CURL *easy, const struct rea_curl_result *result, void *user_data)
 {
 	on_done(easy, result, user_data);
-	assert_int_equal(rea_curl_start(rig.curl, easy, &rig.call, now_ns, on_done, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, easy, &rig.call, now_ns, on_done, NULL, NULL), 0);
 }
 
 static void done_may_begin_the_next_call(void **state)
 {
 	(void)state;
 	rig_server(STEPS(ok));
-	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, start_again, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, start_again, NULL, NULL), 0);
 	rea_curl_run(rig.curl, now_ns);
 	turn_until(&done_count, 1);
 	assert_true(rea_curl_next(rig.curl) == now_ns);
@@ -265,14 +269,14 @@ static void done_may_begin_the_next_call(void **state)
 static void start_for_ever(CURL *easy, const struct rea_curl_result *result, void *user_data)
 {
 	on_done(easy, result, user_data);
-	assert_int_equal(rea_curl_start(rig.curl, easy, &rig.call, now_ns, start_for_ever, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, easy, &rig.call, now_ns, start_for_ever, NULL, NULL), 0);
 }
 
 /* Each call ends at once: none may be begun and ended in the same run. */
 static void a_run_takes_up_only_what_was_there_before_it(void **state)
 {
 	(void)state;
-	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, start_for_ever, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, start_for_ever, NULL, NULL), 0);
 	rig.call.event = NULL;
 	rea_curl_run(rig.curl, now_ns);
 	assert_int_equal(done_count, 1);
@@ -291,7 +295,7 @@ static void done_may_free_the_handle(void **state)
 {
 	(void)state;
 	rig_server(STEPS(ok));
-	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, free_handle, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, rig.easy, &rig.call, now_ns, free_handle, NULL, NULL), 0);
 	rea_curl_run(rig.curl, now_ns);
 	turn_until(&done_count, 1);
 	assert_succeeded(1);
@@ -406,7 +410,7 @@ static void what_a_call_holds_comes_back_when_the_object_is_freed(void **state)
 	turn_until_requests(0, 2);
 	assert_int_equal(rea_retry_limit_in_use(&limit), 1);
 	assert_int_equal(load.in_flight, 1);
-	assert_int_equal(rea_curl_start(rig.curl, waiting, &rig.call, now_ns, on_done, NULL), 0);
+	assert_int_equal(rea_curl_start(rig.curl, waiting, &rig.call, now_ns, on_done, NULL, NULL), 0);
 	rea_curl_free(rig.curl);
 	rig.curl = NULL;
 	assert_int_equal(rea_retry_limit_in_use(&limit), 0);

@@ -149,7 +149,7 @@ static void an_empty_budget_allows_no_retry(void **state)
 	(void)state;
 	rig_server(STEPS(unavailable));
 	rig_server(STEPS(ok));
-	assert_int_equal(rea_budget_new(&numbers, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&numbers, 1, NULL, &budget, NULL), 0);
 	rig.call.options.budget = budget;
 	rig_perform();
 	assert_gave_up(REA_REASON_BUDGET_EXHAUSTED, 1);
@@ -165,7 +165,7 @@ static void an_open_breaker_lets_nothing_out(void **state)
 
 	(void)state;
 	rig_server(STEPS(ok));
-	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker, NULL), 0);
 	rea_breaker_force(breaker, REA_BREAKER_FORCED_OPEN, 0);
 	rig.call.options.breaker = breaker;
 	rig_perform();
@@ -191,7 +191,7 @@ static void a_breaker_that_opens_in_the_wait_ends_the_call_with_the_reply_there_
 	(void)state;
 	rig_server(STEPS(unavailable));
 	rig_server(STEPS(ok));
-	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker, NULL), 0);
 	rig.call.options.breaker = breaker;
 	rig.call.event = force_open;
 	rig.call.event_data = breaker;
@@ -512,6 +512,14 @@ static void a_key_that_was_given_is_sent_as_it_stands(void **state)
 	assert_non_null(strstr(rig.servers[0].request[1], "\"of-the-list\""));
 }
 
+/* Refused before it began, and with these words. */
+static void assert_refused(const char *key, const char *message)
+{
+	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_string_equal(rig.info.key, key);
+	assert_string_equal(rig.info.message, message);
+}
+
 static void what_is_no_key_is_refused(void **state)
 {
 	char key[REA_CURL_KEY_MAX + 2];
@@ -520,12 +528,12 @@ static void what_is_no_key_is_refused(void **state)
 	rig_server(STEPS(ok));
 	rig.call.key = "a\r\nX: 1";
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused("key", "the key has other bytes than visible ASCII; it must have none");
 	memset(key, 'k', sizeof(key));
 	key[REA_CURL_KEY_MAX + 1] = '\0';
 	rig.call.key = key;
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused("key", "the length of the key is 256; it must be at most 255");
 	key[REA_CURL_KEY_MAX] = '\0';
 	rig_perform();
 	assert_succeeded(1);
@@ -968,20 +976,21 @@ static void what_cannot_be_begun_is_refused_and_touches_nothing(void **state)
 	rig_server(STEPS(ok));
 	rig.call.options.policy = NULL;
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused("options.policy", "options.policy is NULL; it must be set");
 	rig.call = whole;
 	rig.policy.jitter = 2;
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused("jitter", "jitter is 2; it must be above 0 and at most 1");
 	rig.policy.jitter = 0.2;
 	rig.call.header = rig_on_header;
 	rig.call.write = NULL;
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused("header", "header is set and write is not; it must be set too");
 	rig.call = whole;
 	curl_easy_setopt(rig.easy, CURLOPT_URL, "http://[::1/");
 	rig_perform();
-	assert_int_equal(rig.code, CURLE_BAD_FUNCTION_ARGUMENT);
+	assert_refused(
+	    "instances", "the handle's URL cannot be read; with instances it must be whole, with its scheme");
 	rig.call.instances = NULL;
 	rig_perform();
 	assert_int_equal(rig.code, CURLE_URL_MALFORMAT);

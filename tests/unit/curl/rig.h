@@ -42,6 +42,7 @@ struct rig {
 	CURL *easy;                /* rig_init: http://service.test:8080/items?q=1 */
 	struct rea_curl_call call; /* rig_init: declared safe; reply and events go to the rig */
 	struct rea_curl_result result;
+	struct rea_error_info info; /* of the latest refusal */
 	CURLcode code;
 	struct rig_event events[RIG_EVENTS];
 	size_t events_len;
@@ -125,7 +126,7 @@ static inline int rig_init(void **state)
 	rea_curl_options_init(&options);
 	options.seed = 7;
 	rig_prepare(&rig);
-	assert_int_equal(rea_curl_new(&options, &rig.curl), 0);
+	assert_int_equal(rea_curl_new(&options, &rig.curl, NULL), 0);
 	return 0;
 }
 
@@ -153,7 +154,7 @@ static inline struct server *rig_server(const struct server_step *steps, size_t 
 /* The call, and all servers to their end, so that what they saw may be read. */
 static inline void rig_perform(void)
 {
-	rig.code = rea_curl_perform(rig.curl, rig.easy, &rig.call, &rig.result);
+	rig.code = rea_curl_perform(rig.curl, rig.easy, &rig.call, &rig.result, &rig.info);
 }
 
 static inline void rig_stop_servers(void)

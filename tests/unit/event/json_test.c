@@ -183,7 +183,7 @@ static void test_type_names(void **state)
 	(void)state;
 	assert_string_equal(rea_event_type_name(REA_EVENT_WOULD_RETRY), "WouldRetry");
 	assert_string_equal(rea_event_type_name(REA_EVENT_GIVE_UP), "GiveUp");
-	assert_string_equal(rea_event_type_name(REA_EVENT_TYPE_COUNT), "invalid");
+	assert_string_equal(rea_event_type_name(REA_EVENT_TYPE_COUNT), "unknown");
 }
 
 int main(void)

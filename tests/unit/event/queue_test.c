@@ -18,7 +18,7 @@ static struct rea_event_queue *new_queue(size_t bytes)
 {
 	struct rea_event_queue *queue = NULL;
 
-	assert_int_equal(rea_event_queue_new(bytes, NULL, &queue), 0);
+	assert_int_equal(rea_event_queue_new(bytes, NULL, &queue, NULL), 0);
 	return queue;
 }
 
@@ -126,15 +126,28 @@ static void test_largest_record_fits_at_every_offset(void **state)
 
 static void test_sizes(void **state)
 {
+	static const struct {
+		size_t bytes;
+		const char *message;
+	} rows[] = {
+	    {0, "the capacity in bytes is 0; it must be at least 4096"},
+	    {2048, "the capacity in bytes is 2048; it must be at least 4096"},
+	    {5000, "the capacity in bytes is 5000; it must be a power of two"},
+	};
 	struct rea_event_queue *queue = NULL;
+	struct rea_error_info info;
 	struct fail_alloc failing;
 
 	(void)state;
-	assert_int_equal(rea_event_queue_new(2048, NULL, &queue), REA_ERR_INVALID);
-	assert_int_equal(rea_event_queue_new(5000, NULL, &queue), REA_ERR_INVALID);
-	assert_int_equal(rea_event_queue_new(0, NULL, &queue), REA_ERR_INVALID);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(rea_event_queue_new(rows[i].bytes, NULL, &queue, NULL), REA_ERR_INVALID);
+		assert_int_equal(rea_event_queue_new(rows[i].bytes, NULL, &queue, &info), REA_ERR_INVALID);
+		assert_string_equal(info.key, "bytes");
+		assert_string_equal(info.message, rows[i].message);
+	}
+	assert_null(queue);
 	fail_alloc_init(&failing, 0, true);
-	assert_int_equal(rea_event_queue_new(4096, &failing.alloc, &queue), REA_ERR_NOMEM);
+	assert_int_equal(rea_event_queue_new(4096, &failing.alloc, &queue, NULL), REA_ERR_NOMEM);
 	assert_null(queue);
 }
 
@@ -225,6 +238,41 @@ static void test_two_threads(void **state)
 	rea_event_queue_free(queue);
 }
 
+/* A reader may look ahead and take away later, or not at all: around the end of the memory, too. */
+static void test_looking_ahead(void **state)
+{
+	struct rea_event_queue *queue;
+	uint32_t next = 1, expected = 1;
+
+	(void)state;
+	assert_int_equal(rea_event_queue_new(4096, NULL, &queue, NULL), 0);
+	for (int round = 0; round < 200; round++) {
+		struct rea_event event = sample_event();
+		uint64_t position = 0;
+		uint32_t seen = 0;
+
+		rea_event_queue_pop_until(queue, position); /* nothing */
+		for (int i = 0; i < 4; i++) {
+			event.attempt = next++;
+			assert_true(rea_event_queue_push(queue, &event));
+		}
+		/* Twice the same, since nothing was taken away. */
+		for (int again = 0; again < 2; again++) {
+			for (position = 0, seen = 0; rea_event_queue_next(queue, &position, &event); seen++)
+				assert_int_equal(event.attempt, expected + seen);
+			assert_int_equal(seen, next - expected);
+		}
+		/* All but the newest go. */
+		for (position = 0, seen = 0; seen < next - expected - 1; seen++)
+			assert_true(rea_event_queue_next(queue, &position, &event));
+		rea_event_queue_pop_until(queue, position);
+		expected = next - 1;
+		assert_true(rea_event_queue_peek(queue, &event));
+		assert_int_equal(event.attempt, expected);
+	}
+	rea_event_queue_free(queue);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +282,7 @@ int main(void)
 	    cmocka_unit_test(test_largest_record_fits_at_every_offset),
 	    cmocka_unit_test(test_sizes),
 	    cmocka_unit_test(test_against_a_list),
+	    cmocka_unit_test(test_looking_ahead),
 	    cmocka_unit_test(test_two_threads),
 	};
 

@@ -60,7 +60,7 @@ static struct rea_event_ring *new_ring(size_t events)
 {
 	struct rea_event_ring *ring = NULL;
 
-	assert_int_equal(rea_event_ring_new(events, NULL, &ring), 0);
+	assert_int_equal(rea_event_ring_new(events, NULL, &ring, NULL), 0);
 	return ring;
 }
 
@@ -152,6 +152,7 @@ static void test_long_biz_id(void **state)
 static void test_ring_of_none(void **state)
 {
 	struct rea_event_ring *ring = new_ring(0);
+	struct rea_error_info info;
 
 	(void)state;
 	add(ring, "a", 1, 1);
@@ -159,7 +160,10 @@ static void test_ring_of_none(void **state)
 	assert_numbers(ask(ring, ""), 0, NULL);
 	assert_numbers(ask(ring, "a"), 0, NULL);
 	rea_event_ring_free(ring);
-	assert_int_equal(rea_event_ring_new(1000001, NULL, &ring), REA_ERR_INVALID);
+	assert_int_equal(rea_event_ring_new(1000001, NULL, &ring, NULL), REA_ERR_INVALID);
+	assert_int_equal(rea_event_ring_new(1000001, NULL, &ring, &info), REA_ERR_INVALID);
+	assert_string_equal(info.key, "events");
+	assert_string_equal(info.message, "the number of events is 1000001; it must be at most 1000000");
 }
 
 /* Anonymous memory in use, in bytes, as the kernel counts it. */
@@ -190,6 +194,94 @@ static void test_idle_ring_costs_next_to_nothing(void **state)
 }
 
 /* The n-th allocation fails, once and for good: the ring stays as it was and stays usable. */
+static void add_id(struct rea_event_ring *ring, uint64_t id)
+{
+	struct rea_event event = sample_event();
+
+	event.id = id;
+	event.attempt = (uint32_t)id;
+	event.attempt_start_ns = 1000 - id; /* the order of arrival is another one than that of start */
+	assert_int_equal(rea_event_ring_add(ring, &event), 0);
+}
+
+static struct list ask_since(const struct rea_event_ring *ring, uint64_t after)
+{
+	struct list list = {.length = 0};
+
+	rea_event_ring_since(ring, after, note, &list);
+	return list;
+}
+
+static void test_since(void **state)
+{
+	static const uint32_t numbers[] = {4, 6, 7, 8, 11};
+	struct rea_event_ring *ring = new_ring(5);
+	struct list list = {.stop_at = 2};
+
+	(void)state;
+	assert_int_equal(rea_event_ring_oldest(ring), 0);
+	assert_int_equal(rea_event_ring_newest(ring), 0);
+	assert_numbers(ask_since(ring, 0), 0, NULL);
+	/* Ids grow, but may leave gaps; 1..3 give way. */
+	for (uint64_t id = 1; id <= 3; id++)
+		add_id(ring, id);
+	for (size_t i = 0; i < 5; i++)
+		add_id(ring, numbers[i]);
+	assert_int_equal(rea_event_ring_oldest(ring), 4);
+	assert_int_equal(rea_event_ring_newest(ring), 11);
+	assert_numbers(ask_since(ring, 0), 5, numbers);
+	assert_numbers(ask_since(ring, 3), 5, numbers);
+	assert_numbers(ask_since(ring, 4), 4, numbers + 1);
+	assert_numbers(ask_since(ring, 5), 4, numbers + 1);
+	assert_numbers(ask_since(ring, 8), 1, numbers + 4);
+	assert_numbers(ask_since(ring, 10), 1, numbers + 4);
+	assert_numbers(ask_since(ring, 11), 0, NULL);
+	assert_numbers(ask_since(ring, UINT64_MAX), 0, NULL);
+	rea_event_ring_since(ring, 0, note, &list);
+	assert_int_equal(list.length, 2);
+	rea_event_ring_free(ring);
+}
+
+static void test_whose_event_it_is(void **state)
+{
+	struct rea_event event = sample_event();
+	char text[REA_EVENT_TEXT_MAX + 10];
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	assert_true(rea_event_is_of(&event, text_of("order-42")));
+	assert_false(rea_event_is_of(&event, text_of("order-4")));
+	assert_false(rea_event_is_of(&event, text_of("order-43")));
+	assert_false(rea_event_is_of(&event, text_of("")));
+	event.biz_id = (struct rea_text){text, REA_EVENT_TEXT_MAX};
+	assert_true(rea_event_is_of(&event, (struct rea_text){text, sizeof(text)}));
+	assert_false(rea_event_is_of(&event, (struct rea_text){text, REA_EVENT_TEXT_MAX - 1}));
+	event.biz_id = (struct rea_text){NULL, 0};
+	assert_true(rea_event_is_of(&event, (struct rea_text){NULL, 0}));
+}
+
+static void test_names_and_wall_clock(void **state)
+{
+	struct rea_event event = sample_event();
+
+	(void)state;
+	for (int i = 0; i < REA_EVENT_TYPE_COUNT; i++) {
+		const char *name = rea_event_type_name((enum rea_event_type)i);
+
+		assert_int_equal(rea_event_type_parse(name, strlen(name)), i);
+		assert_int_equal(rea_event_type_parse(name, strlen(name) - 1), -1);
+	}
+	assert_int_equal(rea_event_type_parse("", 0), -1);
+	for (int i = 0; i < 2; i++) { /* twice is once */
+		rea_event_use_wall_clock(&event);
+		assert_true(event.time_ns == (uint64_t)event.time_unix_ns);
+		assert_true(event.attempt_start_ns == (uint64_t)event.time_unix_ns - MS(12));
+	}
+	event.time_unix_ns = -5;
+	rea_event_use_wall_clock(&event);
+	assert_true(event.time_ns == 0 && event.attempt_start_ns == 0);
+}
+
 static void test_out_of_memory(void **state)
 {
 	(void)state;
@@ -201,7 +293,7 @@ static void test_out_of_memory(void **state)
 			uint32_t kept = 0;
 
 			fail_alloc_init(&failing, n, for_good);
-			if (rea_event_ring_new(200, &failing.alloc, &ring) != 0) {
+			if (rea_event_ring_new(200, &failing.alloc, &ring, NULL) != 0) {
 				assert_null(ring);
 				assert_int_equal(n, 0);
 				continue;
@@ -292,6 +384,9 @@ int main(void)
 	    cmocka_unit_test(test_long_biz_id),
 	    cmocka_unit_test(test_ring_of_none),
 	    cmocka_unit_test(test_idle_ring_costs_next_to_nothing),
+	    cmocka_unit_test(test_since),
+	    cmocka_unit_test(test_whose_event_it_is),
+	    cmocka_unit_test(test_names_and_wall_clock),
 	    cmocka_unit_test(test_out_of_memory),
 	    cmocka_unit_test(test_against_a_list),
 	};

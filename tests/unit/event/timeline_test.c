@@ -102,6 +102,7 @@ static void test_every_reason_is_explained(void **state)
 	    [REA_REASON_BUDGET_EXHAUSTED] = "budget_exhausted (the retry budget of user-service is used up)",
 	    [REA_REASON_OVERLOADED] = "overloaded (too many retries are in flight)",
 	    [REA_REASON_PARKED] = "parked (waiting until user-service recovers)",
+	    [REA_REASON_CRASH_LOOP] = "crash_loop (the process died in every one of its last attempts)",
 	};
 
 	for (int reason = REA_REASON_NONE + 1; reason < REA_REASON_COUNT; reason++) {
@@ -139,7 +140,7 @@ static void test_other_events(void **state)
 	assert_line(&event, "  replayed by an operator\n");
 	event.type = REA_EVENT_RETRY;
 	event.reason = REA_REASON_PARKED;
-	assert_line(&event, "  retry in 104 ms: parked (waiting until user-service recovers)\n");
+	assert_line(&event, "  look again in 104 ms: parked (waiting until user-service recovers)\n");
 	event = (struct rea_event){.type = REA_EVENT_BREAKER, .service = text_of("s"), .detail = text_of("closed to open")};
 	assert_line(&event, "from 1970-01-01T00:00:00.000Z\n       +0 ms  breaker of s: closed to open\n");
 	event.type = REA_EVENT_CONFIG;
@@ -164,7 +165,7 @@ static void test_codes(void **state)
 	assert_line(&event, "  never_sent                  12 ms");
 }
 
-/* An event without an instance is that of an attempt that was not made. */
+/* An event without an instance and without a cost is that of an attempt that was not made. */
 static void test_attempt_that_was_not_made(void **state)
 {
 	struct rea_event event = sample_event();
@@ -175,10 +176,15 @@ static void test_attempt_that_was_not_made(void **state)
 	event.attempt = 2;
 	event.attempts_max = 3;
 	event.instance = (struct rea_text){NULL, 0};
+	event.cost_ns = 0;
 	assert_line(&event, "#2/3    -  ");
 	assert_line(&event, "  give up: breaker_open (");
 	event.attempt = 3;
 	assert_line(&event, "  give up after 2 attempts (1 retry): breaker_open (");
+	/* A call without a list of instances has none to name. */
+	event.cost_ns = 1;
+	assert_line(&event, "#3/3    -  ");
+	assert_line(&event, "  give up after 3 attempts (2 retries): breaker_open (");
 }
 
 static void test_durations(void **state)

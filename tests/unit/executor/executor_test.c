@@ -1455,7 +1455,7 @@ static void the_budget_gets_back_what_is_not_used(void **state)
 	struct rig rig;
 
 	(void)state;
-	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget), 0);
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget, NULL), 0);
 	rig_init(&rig);
 	rig.handler.budget = budget;
 	rig_open(&rig);
@@ -1483,6 +1483,53 @@ static void the_budget_gets_back_what_is_not_used(void **state)
 	rea_budget_free(budget);
 }
 
+/* A task that the budget parks waits like one in backoff: without a slot, in its place of the parking until it goes on or ends. */
+static void parked_tasks_wait_for_the_budget(void **state)
+{
+	const struct rea_budget_policy policy = {.rule = REA_BUDGET_EVIDENCE};
+	struct rea_retry_limit parking;
+	struct rea_budget_lease lease;
+	struct rea_budget *budget;
+	struct rig rig;
+
+	(void)state;
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &budget, NULL), 0);
+	rea_retry_limit_init(&parking, 3);
+	rig_init(&rig);
+	rig.policy.deadline_ns = rig.policy.attempt_timeout_ns = S(20);
+	rig.handler.budget = budget;
+	rig.options.parking = &parking;
+	rig.options.concurrency = 1;
+	for (int i = 0; i < 12; i++)
+		rea_budget_report(budget, 0, REA_BUDGET_TRANSIENT, NULL, rig.now_ns);
+	while (rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, rig.now_ns, &lease))
+		;
+	rig_open(&rig);
+	for (int i = 0; i < 4; i++)
+		rig_submit(&rig, (const char *[]){"a", "b", "c", "d"}[i], "uo");
+	rig_run_until(&rig, 10);
+	assert_int_equal(rea_retry_limit_in_use(&parking), 3);
+	assert_int_equal(rig_stats(&rig).running, 0);
+	assert_int_equal(rig_stats(&rig).waiting, 3);
+	assert_int_equal(rig.items[3].reason, REA_REASON_BUDGET_EXHAUSTED);
+	rig_cancel(&rig.items[0]);
+	rig_run_until(&rig, 1000);
+	assert_int_equal(rea_retry_limit_in_use(&parking), 2);
+	assert_int_equal(rig_stats(&rig).waiting, 2);
+	assert_int_equal(rig_stats(&rig).retries, 0);
+	/* Life returns. */
+	for (int i = 0; i < 5; i++)
+		rea_budget_report(budget, 0, REA_BUDGET_SUCCESS, NULL, rig.now_ns);
+	rig_run_until(&rig, 5000);
+	assert_int_equal(rig.items[1].state, REA_TASK_SUCCESS);
+	assert_int_equal(rig.items[2].state, REA_TASK_SUCCESS);
+	assert_int_equal(rea_retry_limit_in_use(&parking), 0);
+	/* One event for the attempt that led to it, none for each look. */
+	assert_int_equal(rig_stats(&rig).events, 4 + 1 + 2);
+	rig_close(&rig);
+	rea_budget_free(budget);
+}
+
 static void breaker_and_limit_are_asked(void **state)
 {
 	struct rea_retry_limit limit;
@@ -1492,7 +1539,7 @@ static void breaker_and_limit_are_asked(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig.policy.breaker.minimum_calls = rig.policy.breaker.window_size = 1;
-	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker, NULL), 0);
 	rig.handler.breaker = breaker;
 	rea_retry_limit_init(&limit, 1);
 	rig.options.retry_limit = &limit;
@@ -1578,7 +1625,7 @@ static void a_gate_stands_for_a_breaker(void **state)
 	assert_int_equal(rig.items[1].reason, REA_REASON_BREAKER_OPEN);
 
 	/* One of them. */
-	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker), 0);
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &breaker, NULL), 0);
 	rig.handler.name = "both";
 	rig.handler.breaker = breaker;
 	assert_refused(rea_executor_handle(rig.executor, &rig.handler, &info), &info, "handler",
@@ -1808,9 +1855,75 @@ static void a_pending_task_is_small(void **state)
 	assert_int_equal(allocations_live, 0);
 }
 
+static bool never_permits(void *user_data, uint64_t now_ns)
+{
+	(void)user_data;
+	(void)now_ns;
+	return false;
+}
+
+static void it_tells_of_itself(void **state)
+{
+	static const char right[] = "executor: 2 attempts at once, 1000 tasks of at most 10 attempts; 3 held, 1 "
+				    "waiting, 2 running; something is due in "
+				    "500 ms; drains\n"
+				    "concurrent retries: 1 of 5\n"
+				    "parked tasks: 0 of 1000\n"
+				    "handler work\n"
+				    "  budget: ratio, 0.2 of first attempts and 3 a second in 1000 ms; 3 retries left\n"
+				    "  circuit breaker: failures from 50 % or slow calls from 100 % (slower than 60000 "
+				    "ms) of the last 100 calls, from 100 "
+				    "calls on; open for 60000 ms, then 10 calls; closed, calls seen 0\n"
+				    "handler gated\n"
+				    "  gate: refuses calls\n";
+	const struct rea_budget_policy policy = {
+	    .rule = REA_BUDGET_RATIO, .ratio_permille = 200, .reserve_per_s = 3, .window_ms = 1000};
+	const struct rea_gate gate = {.permits = never_permits};
+	struct rea_retry_limit limit;
+	struct rea_handler gated;
+	char text[1024], small[9];
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rea_retry_limit_init(&limit, 5);
+	assert_true(rea_retry_limit_acquire(&limit));
+	rig.options.retry_limit = &limit;
+	rig.options.concurrency = 2;
+	assert_int_equal(rea_budget_new(&policy, 1, NULL, &rig.handler.budget, NULL), 0);
+	assert_int_equal(rea_breaker_new(&rig.policy.breaker, NULL, &rig.handler.breaker, NULL), 0);
+	rig_open(&rig);
+	gated = rig.handler;
+	gated.name = "gated";
+	gated.budget = NULL;
+	gated.breaker = NULL;
+	gated.gate = &gate;
+	assert_int_equal(rea_executor_handle(rig.executor, &gated, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		rig_submit(&rig, "a", "-");
+	rig_run(&rig, 0);
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_DRAIN, rig.now_ns + MS(500));
+	assert_int_equal(rea_executor_explain(rig.executor, rig.now_ns, NULL, 0), strlen(right));
+	assert_int_equal(rea_executor_explain(rig.executor, rig.now_ns, small, sizeof(small)), strlen(right));
+	assert_string_equal(small, "executor");
+	assert_int_equal(rea_executor_explain(rig.executor, rig.now_ns, text, sizeof(text)), strlen(right));
+	assert_string_equal(text, right);
+	rig.stops = true;
+	rea_executor_shutdown(rig.executor, REA_SHUTDOWN_CANCEL, REA_NEVER);
+	assert_non_null(
+	    strstr((rea_executor_explain(rig.executor, rig.now_ns, text, sizeof(text)), text), "; cancels\n"));
+	rig_run(&rig, 1);
+	rea_executor_explain(rig.executor, rig.now_ns, text, sizeof(text));
+	assert_non_null(strstr(text, "; 0 held, 0 waiting, 0 running; cancels\n"));
+	rig_close(&rig);
+	rea_budget_free(rig.handler.budget);
+	rea_breaker_free(rig.handler.breaker);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(it_tells_of_itself),
 	    cmocka_unit_test(due_tasks_run_by_time_then_arrival),
 	    cmocka_unit_test(never_more_than_there_are_slots),
 	    cmocka_unit_test(time_never_runs_backwards),
@@ -1857,6 +1970,7 @@ int main(void)
 	    cmocka_unit_test(more_was_tried_than_the_policy_has),
 	    cmocka_unit_test(a_list_may_be_empty),
 	    cmocka_unit_test(the_budget_gets_back_what_is_not_used),
+	    cmocka_unit_test(parked_tasks_wait_for_the_budget),
 	    cmocka_unit_test(breaker_and_limit_are_asked),
 	    cmocka_unit_test(a_gate_stands_for_a_breaker),
 	    cmocka_unit_test(an_event_says_everything),

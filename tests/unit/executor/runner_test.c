@@ -186,6 +186,8 @@ static void tasks_are_retried_until_they_succeed(void **state)
 {
 	struct rea_executor_stats stats;
 	struct world world;
+	char text[1024];
+	size_t length;
 
 	(void)state;
 	open_world(&world, 3, 0);
@@ -193,7 +195,11 @@ static void tasks_are_retried_until_they_succeed(void **state)
 		submit(&world, "fail");
 	await(&world.ended, 20);
 	rea_runner_stats(world.runner, &stats);
+	length = rea_runner_explain(world.runner, text, sizeof(text));
 	close_world(&world);
+	assert_int_equal(length, strlen(text));
+	assert_non_null(strstr(
+	    text, "executor: 3 attempts at once, 10000 tasks of at most 10 attempts; 0 held, 0 waiting, 0 running\n"));
 	assert_int_equal(world.states[REA_TASK_SUCCESS], 20);
 	assert_int_equal(world.begun, 60);
 	assert_int_equal(world.events, 60);

@@ -1,6 +1,6 @@
 /*
  * Random sequences of public calls against simple models: the property test feeds them from a generator, the fuzzer from its corpus. The first
- * byte says what is driven: a guard with all its stages, a shared breaker, a limiter, a budget. What is not as the model says aborts.
+ * byte says what is driven: a guard with all its stages, a shared breaker, a limiter, a budget of the rule ratio, one of the rule evidence. What is not as the model says aborts.
  */
 #ifndef REA_TESTS_GUARD_DRIVE_H
 #define REA_TESTS_GUARD_DRIVE_H
@@ -75,7 +75,7 @@ static inline void drive_breakers(struct drive_input *in)
 	uint64_t now_ns = DRIVE_MS(1000000);
 	size_t open_len = 0;
 
-	CHECK(rea_breaker_new(&policy, NULL, &one) == 0);
+	CHECK(rea_breaker_new(&policy, NULL, &one, NULL) == 0);
 	CHECK(rea_shared_breaker_new(&policy, SHARDS, NULL, &shared, NULL) == 0);
 	while (in->size > 0) {
 		uint32_t op = drive_byte(in);
@@ -189,10 +189,11 @@ static inline void drive_budget(struct drive_input *in)
 	size_t firsts = 0, retries = 0;
 
 	rea_policy_defaults(&policy);
+	policy.budget.rule = REA_BUDGET_RATIO;
 	policy.budget.ratio_permille = drive_below(in, 1001);
 	policy.budget.reserve_per_s = drive_below(in, 3);
 	policy.budget.window_ms = 1000 * (1 + drive_below(in, 10));
-	CHECK(rea_budget_new(&policy.budget, SHARDS, NULL, &budget) == 0);
+	CHECK(rea_budget_new(&policy.budget, SHARDS, NULL, &budget, NULL) == 0);
 	while (in->size > 0 && firsts < EVENTS_MAX && retries < EVENTS_MAX) {
 		uint32_t op = drive_byte(in);
 
@@ -232,6 +233,72 @@ static inline void drive_budget(struct drive_input *in)
 	rea_budget_free(budget);
 }
 
+/* ---- budget: what the rule evidence says that it has seen in the last 20 tenths of a second ---- */
+
+static inline size_t drive_seen(const uint64_t *times_ns, size_t len, uint64_t now_ns)
+{
+	size_t seen = 0;
+
+	for (size_t i = 0; i < len; i++)
+		seen += now_ns / DRIVE_MS(100) - times_ns[i] / DRIVE_MS(100) < 20;
+	return seen;
+}
+
+static inline void drive_evidence(struct drive_input *in)
+{
+	enum { EVENTS_MAX = 512, SHARDS = 2 };
+	const struct rea_budget_policy policy = {.rule = REA_BUDGET_EVIDENCE};
+	struct rea_budget *budget;
+	struct rea_budget_view view;
+	struct rea_budget_lease lease;
+	uint64_t first_ns[EVENTS_MAX], retry_ns[EVENTS_MAX], outcome_ns[EVENTS_MAX], timeout_ns[EVENTS_MAX];
+	uint64_t now_ns = DRIVE_MS(1000000);
+	size_t firsts = 0, retries = 0, outcomes = 0, timeouts = 0;
+
+	CHECK(rea_budget_new(&policy, SHARDS, NULL, &budget, NULL) == 0);
+	while (in->size > 0 && firsts < EVENTS_MAX && retries < EVENTS_MAX && outcomes < EVENTS_MAX) {
+		uint32_t op = drive_byte(in);
+
+		if (op < 80) {
+			rea_budget_deposit(budget, op % SHARDS, now_ns);
+			first_ns[firsts++] = now_ns;
+		} else if (op < 160) {
+			enum rea_budget_result result = (enum rea_budget_result)drive_below(in, REA_BUDGET_NEUTRAL + 1);
+
+			rea_budget_report(budget, op % SHARDS, result, NULL, now_ns);
+			if (result != REA_BUDGET_NEUTRAL)
+				outcome_ns[outcomes++] = now_ns;
+			if (result == REA_BUDGET_TIMEOUT)
+				timeout_ns[timeouts++] = now_ns;
+		} else if (op < 220) {
+			bool permits = rea_budget_permits(budget, REA_BUDGET_TRANSIENT, now_ns);
+
+			CHECK(permits == (rea_budget_available(budget, now_ns) > 0));
+			CHECK(rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, now_ns, &lease) == permits);
+			if (permits && op < 180) {
+				rea_budget_refund(budget, &lease, now_ns);
+				rea_budget_refund(budget, &lease, now_ns);
+				CHECK(rea_budget_permits(budget, REA_BUDGET_TRANSIENT, now_ns));
+			} else if (permits) {
+				retry_ns[retries++] = now_ns;
+			}
+		} else {
+			now_ns += DRIVE_MS(drive_below(in, op < 224 ? 20000 : 300));
+		}
+		rea_budget_look(budget, now_ns, &view);
+		CHECK(view.rule == REA_BUDGET_EVIDENCE && view.available == rea_budget_available(budget, now_ns));
+		CHECK(view.tokens >= 0 && view.tokens <= 2);
+		CHECK(view.success >= 0 && view.success <= 1 && view.pushback >= 0 && view.pushback <= 1);
+		CHECK(view.retries == drive_seen(retry_ns, retries, now_ns));
+		CHECK(view.timeouts == drive_seen(timeout_ns, timeouts, now_ns));
+		/* What a shard has not brought in yet is missing. */
+		CHECK(view.first_attempts <= drive_seen(first_ns, firsts, now_ns));
+		CHECK(view.outcomes <= drive_seen(outcome_ns, outcomes, now_ns));
+		CHECK((view.congested_ns == 0) || view.heat.kind != REA_EVIDENCE_NONE);
+	}
+	rea_budget_free(budget);
+}
+
 /* ---- a guard ---- */
 
 enum { DRIVE_CALLS = 6, DRIVE_THREADS = 2, DRIVE_PAST = 64 };
@@ -242,6 +309,7 @@ struct drive_call {
 	struct rea_guard_call_options options;
 	enum drive_place place;
 	bool woken;
+	bool parked;       /* by the budget */
 	uint32_t arrival;  /* in line; 0 = it is not */
 	uint32_t attempts; /* made */
 	uint32_t terminal_events;
@@ -319,11 +387,13 @@ static inline void drive_guard_start(struct drive_guard *world)
 	options->limiter_wait_ns = DRIVE_MS(drive_below(in, 500));
 	options->policy.breaker = drive_breaker_policy(in);
 	options->policy.breaker.enabled = drive_below(in, 2);
+	options->policy.budget.rule = drive_below(in, 2) ? REA_BUDGET_EVIDENCE : REA_BUDGET_RATIO;
+	options->parked_calls = 1 + drive_below(in, 3);
 	options->event = drive_hear;
 	options->wake = drive_wake;
 	options->user_data = world;
 	CHECK(rea_guard_new(options, NULL, &world->guard, NULL) == 0);
-	CHECK(rea_breaker_new(&options->policy.breaker, NULL, &world->twin) == 0);
+	CHECK(rea_breaker_new(&options->policy.breaker, NULL, &world->twin, NULL) == 0);
 	for (uint64_t i = 0; i < DRIVE_THREADS; i++)
 		CHECK(rea_guard_join(world->guard, i, &world->threads[i]) == 0);
 }
@@ -334,6 +404,15 @@ static inline uint32_t drive_count(const struct drive_guard *world, enum drive_p
 
 	for (size_t i = 0; i < DRIVE_CALLS; i++)
 		count += world->calls[i].place == place && world->calls[i].attempts >= attempts_min;
+	return count;
+}
+
+static inline uint32_t drive_count_parked(const struct drive_guard *world)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < DRIVE_CALLS; i++)
+		count += world->calls[i].parked;
 	return count;
 }
 
@@ -399,6 +478,7 @@ static inline void drive_call_ended(struct drive_guard *world, struct drive_call
 	world->right.first_try_successes += quiet;
 	CHECK(call->terminal_events == !quiet);
 	CHECK(call->decision.attempt == call->attempts);
+	call->parked = false;
 }
 
 static inline void drive_begin(struct drive_guard *world, struct drive_call *call, struct rea_guard_thread *thread)
@@ -414,7 +494,7 @@ static inline void drive_begin(struct drive_guard *world, struct drive_call *cal
 	call->deadline_ns = rea_time_min(call->options.deadline_ns, world->now_ns + world->options.policy.deadline_ns);
 	call->earliest_ns = world->now_ns;
 	call->attempts = call->terminal_events = 0;
-	call->woken = false;
+	call->woken = call->parked = false;
 	call->place = DRIVE_WAITING;
 	call->call.user_data = call;
 	rea_guard_begin(&call->call, thread, &call->options, world->now_ns);
@@ -424,6 +504,20 @@ static inline void drive_leave_line(struct drive_call *call)
 {
 	call->woken = false;
 	call->arrival = 0;
+}
+
+/* Between two attempts: the wait goes on, or the budget was asked again and lets it through after a backoff, or not yet. */
+static inline void drive_look_again(struct drive_guard *world, struct drive_call *call)
+{
+	bool parked = call->decision.reason == REA_REASON_PARKED;
+
+	CHECK(!parked || call->parked);
+	if (!call->parked || world->now_ns < call->earliest_ns)
+		CHECK(call->decision.wait_until_ns == call->earliest_ns && parked == call->parked);
+	else
+		CHECK(parked || call->decision.wait_until_ns >= world->now_ns + DRIVE_MS(20));
+	call->earliest_ns = call->decision.wait_until_ns;
+	call->parked = parked;
 }
 
 static inline void drive_next(struct drive_guard *world, struct drive_call *call, struct rea_guard_thread *thread)
@@ -439,10 +533,12 @@ static inline void drive_next(struct drive_guard *world, struct drive_call *call
 		break;
 	case REA_STEP_WAIT:
 		CHECK(call->decision.wait_until_ns > world->now_ns && call->decision.wait_until_ns <= call->deadline_ns);
-		if (call->decision.reason != REA_REASON_PARKED) {
-			CHECK(!waited && call->decision.wait_until_ns == call->earliest_ns);
+		if (rea_guard_call_stage(&call->call) == REA_GUARD_STAGE_CALL) {
+			CHECK(!waited);
+			drive_look_again(world, call);
 			break;
 		}
+		CHECK(call->decision.reason == REA_REASON_PARKED && !call->parked);
 		if (rea_guard_call_stage(&call->call) == REA_GUARD_STAGE_LIMITER && call->arrival == 0)
 			call->arrival = ++world->arrivals;
 		if (rea_guard_call_stage(&call->call) == REA_GUARD_STAGE_RATE)
@@ -451,7 +547,11 @@ static inline void drive_next(struct drive_guard *world, struct drive_call *call
 		break;
 	case REA_STEP_DONE:
 		CHECK(call->decision.verdict == REA_VERDICT_GIVE_UP);
-		if (call->decision.reason == REA_REASON_BREAKER_OPEN)
+		if (call->parked) {
+			/* It was only asked whether there may be one. */
+			CHECK(call->decision.reason != REA_REASON_BREAKER_OPEN ||
+			      !rea_breaker_permits(world->twin, world->now_ns));
+		} else if (call->decision.reason == REA_REASON_BREAKER_OPEN)
 			CHECK(!rea_breaker_acquire(world->twin, world->now_ns, &call->twin));
 		else if (rea_guard_call_stage(&call->call) == REA_GUARD_STAGE_CALL &&
 			 call->decision.reason == REA_REASON_OVERLOADED && world->options.policy.breaker.enabled) {
@@ -488,6 +588,7 @@ static inline void drive_report(struct drive_guard *world, struct drive_call *ca
 	if (world->options.policy.breaker.enabled)
 		CHECK(rea_breaker_permits(world->twin, world->now_ns));
 	call->earliest_ns = call->decision.wait_until_ns;
+	call->parked = call->decision.reason == REA_REASON_PARKED;
 }
 
 static inline void drive_cancel(struct drive_guard *world, struct drive_call *call, struct rea_guard_thread *thread)
@@ -514,6 +615,7 @@ static inline void drive_compare(struct drive_guard *world)
 	CHECK(stats.retries == world->right.retries && stats.first_try_successes == world->right.first_try_successes);
 	CHECK(memcmp(stats.attempts, world->right.attempts, sizeof(stats.attempts)) == 0);
 	CHECK(memcmp(stats.results, world->right.results, sizeof(stats.results)) == 0);
+	CHECK(drive_count_parked(world) <= world->options.parked_calls);
 	if (world->options.policy.breaker.enabled)
 		CHECK(rea_shared_breaker_state(rea_guard_breaker(world->guard)) == rea_breaker_state(world->twin));
 }
@@ -550,7 +652,7 @@ static inline void drive_guard_stop(struct drive_guard *world)
 	drive_compare(world);
 	rea_guard_explain(world->guard, world->now_ns, text, sizeof(text));
 	CHECK(!world->options.limiter_on || strstr(text, "; 0 in use, 0 waiting\n") != NULL);
-	CHECK(strstr(text, "  concurrent retries: ") != NULL && strstr(text, "; 0 in use\n") != NULL);
+	CHECK(strstr(text, "  concurrent retries: 0 of ") != NULL && strstr(text, "  parked calls: 0 of ") != NULL);
 	for (size_t i = 0; i < DRIVE_THREADS; i++)
 		rea_guard_leave(&world->threads[i]);
 	rea_guard_free(world->guard);
@@ -584,6 +686,9 @@ static inline void drive(const uint8_t *data, size_t size)
 		break;
 	case 2:
 		drive_budget(&in);
+		break;
+	case 3:
+		drive_evidence(&in);
 		break;
 	default:
 		drive_guard(&in);

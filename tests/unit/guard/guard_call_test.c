@@ -208,7 +208,7 @@ static void a_backoff_holds_no_slot(void **state)
 	rig_end(&rig, &c, REA_OUTCOME_OK, 3);
 	rea_guard_explain(rig.guard, rig.base_ns + MS(3), text, sizeof(text));
 	assert_non_null(
-	    strstr(text, "2 concurrency limiter: 2 slots, a line of 0, waits at most 1000 ms; 0 in use, 0 waiting"));
+	    strstr(text, "2 concurrency limiter: waits at most 1000 ms; 2 slots, a line of 0; 0 in use, 0 waiting"));
 	rig_next(&rig, &b, 10000);
 	assert_attempt(&rig, 2);
 	rig_end(&rig, &b, REA_OUTCOME_OK, 10001);
@@ -711,14 +711,14 @@ static void the_limit_follows_the_latency(void **state)
 	rig.options.adaptive.limit_start = 10;
 	rig_start(&rig);
 	rea_guard_explain(rig.guard, rig.base_ns, text, sizeof(text));
-	assert_non_null(strstr(text, "2 concurrency limiter: 10 slots, adaptive by aimd from 1 to 200, a line of 0"));
+	assert_non_null(strstr(text, "  adaptive limit: 10 by aimd from 1 to 200"));
 	/* A drop takes a tenth: 10, 9, 8; what failed at once for another reason says nothing. */
 	rig_call(&rig, REA_OUTCOME_THROTTLED, 0);
 	rig_call(&rig, REA_OUTCOME_AMBIGUOUS, 0);
 	rig_call(&rig, REA_OUTCOME_NEVER_SENT, 0);
 	rig_call(&rig, REA_OUTCOME_FAILED, 0);
 	rea_guard_explain(rig.guard, rig.base_ns, text, sizeof(text));
-	assert_non_null(strstr(text, "2 concurrency limiter: 8 slots"));
+	assert_non_null(strstr(text, " ms; 8 slots"));
 	rig_stop(&rig);
 }
 
@@ -1027,6 +1027,7 @@ static void a_cancelled_wait_gives_its_retry_back(void **state)
 
 	(void)state;
 	rig_init(&rig);
+	rig.options.policy.budget.rule = REA_BUDGET_RATIO;
 	rig.options.policy.budget.ratio_permille = 0;
 	rig.options.policy.budget.reserve_per_s = 1;
 	rig.options.policy.budget.window_ms = 1000;
@@ -1044,6 +1045,58 @@ static void a_cancelled_wait_gives_its_retry_back(void **state)
 	rig_call(&rig, REA_OUTCOME_UNAVAILABLE, 101);
 	assert_give_up(&rig, REA_REASON_BUDGET_EXHAUSTED, 1);
 	assert_true(rig.decision.stop);
+	rig_stop(&rig);
+}
+
+/* The budget parks as a limiter does, but holds nothing of the stages: no slot, no permit. */
+static void parked_by_the_budget(void **state)
+{
+	struct rea_guard_call spenders[4], call, other;
+	uint64_t at_ms = 0;
+	size_t spent = 0;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.options.limiter_on = true;
+	rig.options.limiter.concurrent_max = 1;
+	rig_start(&rig);
+	/* 0.85^14 is 10 %; the two tokens go to two calls that wait for their retry. */
+	for (int i = 0; i < 14; i++)
+		rig_call(&rig, REA_OUTCOME_UNAVAILABLE, 0);
+	for (; spent < 2; spent++) {
+		rig_fly(&rig, &spenders[spent], 0);
+		rig_end(&rig, &spenders[spent], REA_OUTCOME_UNAVAILABLE, 0);
+		assert_wait(&rig, REA_REASON_NONE, 100);
+	}
+	rig_fly(&rig, &call, 0);
+	rig_end(&rig, &call, REA_OUTCOME_UNAVAILABLE, 0);
+	assert_int_equal(rig.decision.step, REA_STEP_WAIT);
+	assert_string_equal(rea_reason_name(rig.decision.reason), "parked");
+	assert_stage(&call, REA_GUARD_STAGE_CALL);
+	assert_event(&rig, rig.events_len - 1, REA_EVENT_RETRY, 1, REA_REASON_PARKED, 0);
+	assert_memory_equal(rig.evidence, "success ", 8);
+	/* The one slot is free for others, and its success is what the parked call waits for. */
+	rig_fly(&rig, &other, 10);
+	for (int i = 0; i < 5; i++) {
+		rig_end(&rig, &other, REA_OUTCOME_OK, 10);
+		rig_fly(&rig, &other, 10);
+	}
+	/* With the slot taken it still may look. */
+	while (at_ms == 0 || rig.decision.reason == REA_REASON_PARKED) {
+		rig_next(&rig, &call, at_ms);
+		assert_int_equal(rig.decision.step, REA_STEP_WAIT);
+		at_ms = rea_time_to_ms(rig.decision.wait_until_ns - rig.base_ns);
+		assert_true(at_ms < 1000);
+	}
+	assert_int_equal(rig.decision.wait_ns, MS(100));
+	rig_end(&rig, &other, REA_OUTCOME_OK, at_ms);
+	rig_next(&rig, &call, at_ms);
+	assert_attempt(&rig, 2);
+	rig_end(&rig, &call, REA_OUTCOME_OK, at_ms);
+	assert_success(&rig, 2);
+	while (spent > 0)
+		rig_cancel(&rig, &spenders[--spent], at_ms);
 	rig_stop(&rig);
 }
 
@@ -1087,6 +1140,7 @@ int main(void)
 	    cmocka_unit_test(observing_it_would_retry),
 	    cmocka_unit_test(a_cancelled_call_stays_over),
 	    cmocka_unit_test(a_cancelled_wait_gives_its_retry_back),
+	    cmocka_unit_test(parked_by_the_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

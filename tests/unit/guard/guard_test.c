@@ -30,6 +30,7 @@ SETTER(line_wait_too_long, options->limiter_wait_ns = REA_NEVER)
 SETTER(adaptive_alone, options->adaptive_on = true)
 SETTER(no_retries, options->concurrent_retries = 0)
 SETTER(too_many_retries, options->concurrent_retries = 1000001)
+SETTER(nobody_parked, options->parked_calls = 0)
 SETTER(too_many_attempts, options->policy.max_retry_next_instance = 10)
 SETTER(backoff_too_short, options->policy.min_backoff_ns = MS(19))
 SETTER(cap_below_base, options->policy.max_backoff_ns = MS(50))
@@ -46,7 +47,7 @@ SETTER(jitter_kind_odd, options->policy.jitter_kind = (enum rea_jitter)2)
 SETTER(window_type_odd, options->policy.breaker.window_type = (enum rea_breaker_window)2)
 SETTER(threshold_zero, options->policy.breaker.failure_rate_threshold = 0)
 SETTER(window_empty, options->policy.breaker.window_size = 0)
-SETTER(budget_ratio, options->policy.budget.ratio_permille = 1001)
+SETTER(budget_ratio, (options->policy.budget.rule = REA_BUDGET_RATIO, options->policy.budget.ratio_permille = 1001))
 SETTER(rate_zero, options->rate_on = true; options->rate.permits = 0)
 SETTER(burst_zero, options->rate_on = true; options->rate.burst = 0)
 SETTER(slots_zero, options->limiter_on = true; options->limiter.concurrent_max = 0)
@@ -62,6 +63,7 @@ static const struct out_of_bounds cases[] = {
     {adaptive_alone, "adaptive_on", "adaptive_on is 1; it must be at most 0 (limiter_on)"},
     {no_retries, "concurrent_retries", "concurrent_retries is 0; it must be at least 1 and at most 1000000"},
     {too_many_retries, "concurrent_retries", "concurrent_retries is 1000001; it must be at least 1 and at most 1000000"},
+    {nobody_parked, "parked_calls", "parked_calls is 0; it must be at least 1 and at most 1000000"},
     {too_many_attempts, "max-retry-next-instance", NULL},
     {backoff_too_short, "min-backoff-ms", NULL},
     {cap_below_base, "max-backoff-ms", NULL},
@@ -247,11 +249,16 @@ static void explain_prints_the_defaults(void **state)
 	    "3 circuit breaker: off\n"
 	    "4 call\n"
 	    "  attempts: 2 (retries: 1), but retries are not enabled, on never_sent, pushback, unavailable, ambiguous\n"
+	    "  instances: retries at the same 0, moves to another 1, each tried once\n"
 	    "  permission: each call brings its own; none within a retry of a layer above\n"
 	    "  deadline: 3000 ms, of an attempt 1000 ms\n"
 	    "  backoff: 100 ms x 2 up to 1000 ms, jitter 0.2, never below 20 ms\n"
-	    "  budget: ratio, 0.2 of first attempts and 10 a second in 10000 ms; 100 retries left\n"
-	    "  concurrent retries: 256; 0 in use\n";
+	    "  replay: bodies of at most 65536 bytes\n"
+	    "  budget: evidence, 1 for 10 first attempts and more while retries pay and do not hurt; 6 retries left\n"
+	    "  evidence: success 100 %, pushback 0 %, tokens 2; in 2 s first attempts 0, retries 0, outcomes 0, "
+	    "timeouts 0\n"
+	    "  concurrent retries: 0 of 256\n"
+	    "  parked calls: 0 of 1000\n";
 	struct rea_guard_options options;
 	struct rea_guard *guard;
 	char text[2048], small[20];
@@ -272,19 +279,24 @@ static void explain_prints_each_number(void **state)
 {
 	static const char right[] =
 	    "guard users, for 16 threads; each attempt passes\n"
-	    "1 rate limiter: 50 in 1000 ms, bursts of 50, waits at most 10 ms; the next permit in 0 ms\n"
-	    "2 concurrency limiter: 20 slots, adaptive by gradient2 from 20 to 200, a line of 7, waits at most 1000 "
-	    "ms; 1 in use, 0 waiting\n"
+	    "1 rate limiter: waits at most 10 ms; a permit each 20 ms, bursts of 50; the next permit in 0 ms\n"
+	    "2 concurrency limiter: waits at most 1000 ms; 20 slots, a line of 7; 1 in use, 0 waiting\n"
+	    "  adaptive limit: 20 by gradient2 from 20 to 200, queue 4, smoothing 0.2, tolerance 1, window 600 calls; "
+	    "latency 0.000001 ms on average\n"
 	    "3 circuit breaker: failures from 50 % or slow calls from 100 % (slower than 60000 ms) of the last 2 "
 	    "calls, from 2 calls on; "
-	    "open for 60000 ms, then 10 calls within 5 ms; half_open, failing 50 %\n"
+	    "open for 60000 ms, then 10 calls within 5 ms; half_open, 9 calls left, for 5 ms more, calls seen 2, "
+	    "failing 50 %, slow 0 %\n"
 	    "4 call\n"
 	    "  attempts: 10 (retries: 9), observed only, on never_sent\n"
+	    "  instances: retries at the same 0, moves to another 9, each tried once\n"
 	    "  permission: each call brings its own; what was never sent needs none\n"
 	    "  deadline: 10000 ms, of an attempt 1000 ms\n"
 	    "  backoff: 20 ms x 1.5 up to 250 ms, full jitter, never below 10 ms\n"
+	    "  replay: bodies of at most 65536 bytes\n"
 	    "  budget: aws, 500 tokens, costs 14 transient, 14 timeout, 5 throttling; 35 retries left\n"
-	    "  concurrent retries: 3 with others; 1 in use\n";
+	    "  concurrent retries: 1 of 3, with others\n"
+	    "  parked calls: 0 of 1000\n";
 	struct rea_retry_limit limit;
 	struct rea_guard_call call;
 	struct rig rig;

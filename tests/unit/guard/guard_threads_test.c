@@ -236,6 +236,7 @@ static void calls_go_from_thread_to_thread(void **state)
 	options.policy.breaker.enabled = true;
 	options.policy.breaker.window_type = REA_BREAKER_TIME_BASED;
 	options.policy.breaker.minimum_calls = 4 * HANDED;
+	options.policy.budget.rule = REA_BUDGET_RATIO;
 	options.policy.budget.ratio_permille = 1000;
 	options.policy.budget.reserve_per_s = 0;
 	assert_int_equal(rea_guard_new(&options, NULL, &guard, NULL), 0);

@@ -124,6 +124,23 @@ static void leave_twice(struct rig *rig)
 	rea_guard_leave(&rig->thread);
 }
 
+/* Whoever calls has joined, and a guard is freed when all have left: so this is how a guard is used that is gone. */
+static void begin_after_free(struct rig *rig)
+{
+	struct rea_guard_call call;
+
+	rea_guard_leave(&rig->thread);
+	rea_guard_free(rig->guard);
+	rig_begin(rig, &call, 0);
+}
+
+static void run_after_free(struct rig *rig)
+{
+	rea_guard_leave(&rig->thread);
+	rea_guard_free(rig->guard);
+	rea_guard_run(&rig->thread, NULL, NULL, NULL, NULL);
+}
+
 static void thread_of_another_guard(struct rig *rig)
 {
 	struct rea_guard_call call;
@@ -190,6 +207,93 @@ static void shard_given_back_twice(struct rig *rig)
 	rea_shards_give_back(&shards, 2);
 }
 
+/* ---- the pieces alone ---- */
+
+static void call_options(struct rig *rig, struct rea_call_options *ret_options)
+{
+	rea_call_options_init(ret_options);
+	ret_options->policy = rea_guard_policy(rig->guard);
+	ret_options->single_target = true;
+}
+
+static void call_reports_twice(struct rig *rig)
+{
+	const struct rea_report ok = {.outcome = REA_OUTCOME_OK};
+	struct rea_call_options options;
+	struct rea_random random;
+	struct rea_call call;
+
+	call_options(rig, &options);
+	rea_random_init(&random, 1);
+	rea_call_begin(&call, &options, 0);
+	rea_call_attempt(&call, NULL, &random, 0, &rig->decision);
+	rea_call_report(&call, &ok, NULL, &random, 0, &rig->decision);
+	rea_call_report(&call, &ok, NULL, &random, 0, &rig->decision);
+}
+
+static void call_reports_without_attempt(struct rig *rig)
+{
+	const struct rea_report ok = {.outcome = REA_OUTCOME_OK};
+	struct rea_call_options options;
+	struct rea_random random;
+	struct rea_call call;
+
+	call_options(rig, &options);
+	rea_random_init(&random, 1);
+	rea_call_begin(&call, &options, 0);
+	rea_call_report(&call, &ok, NULL, &random, 0, &rig->decision);
+}
+
+static void call_attempts_in_flight(struct rig *rig)
+{
+	struct rea_call_options options;
+	struct rea_random random;
+	struct rea_call call;
+
+	call_options(rig, &options);
+	rea_random_init(&random, 1);
+	rea_call_begin(&call, &options, 0);
+	rea_call_attempt(&call, NULL, &random, 0, &rig->decision);
+	rea_call_attempt(&call, NULL, &random, 0, &rig->decision);
+}
+
+static void call_options_of_no_version(struct rig *rig)
+{
+	struct rea_call_options options = {0};
+	struct rea_call call;
+
+	(void)rig;
+	rea_call_begin(&call, &options, 0);
+}
+
+static void slot_released_twice(struct rig *rig)
+{
+	struct rea_limiter_options options;
+	struct rea_limiter limiter;
+
+	(void)rig;
+	rea_limiter_options_init(&options);
+	rea_limiter_init(&limiter, &options, NULL);
+	rea_limiter_try_acquire(&limiter);
+	rea_limiter_release(&limiter, 0);
+	rea_limiter_release(&limiter, 0);
+}
+
+static void waiter_in_line_twice(struct rig *rig)
+{
+	struct rea_limiter_waiter waiter = {0};
+	struct rea_limiter_options options;
+	struct rea_limiter limiter;
+
+	(void)rig;
+	rea_limiter_options_init(&options);
+	options.concurrent_max = options.waiting_max = 1;
+	rea_limiter_init(&limiter, &options, NULL);
+	rea_limiter_try_acquire(&limiter);
+	rea_limiter_acquire(&limiter, &waiter, REA_NEVER, 0);
+	rea_limiter_acquire(&limiter, &waiter, REA_NEVER, 0);
+}
+
 static void misuse_dies_with_a_sentence(void **state)
 {
 	static const struct {
@@ -213,6 +317,14 @@ static void misuse_dies_with_a_sentence(void **state)
 	    {permission_out_of_range, "rea_guard_begin: the grant is none of rea/permission.h"},
 	    {attempt_between_attempts, "rea_guard_call_attempt: no attempt of the call is under way"},
 	    {run_options_of_no_version, "the options were not initialised by rea_guard_run_options_init"},
+	    {begin_after_free, "rea_guard: the thread has not joined, or has left"},
+	    {run_after_free, "rea_guard: the thread has not joined, or has left"},
+	    {call_reports_twice, "rea_call_report: no attempt of the call is under way"},
+	    {call_reports_without_attempt, "rea_call_report: no attempt of the call is under way"},
+	    {call_attempts_in_flight, "rea_call_attempt: the call was not begun, has an attempt under way, or is over"},
+	    {call_options_of_no_version, "rea_call_begin: the options were not initialised by rea_call_options_init"},
+	    {slot_released_twice, "rea_limiter_release: nothing was acquired"},
+	    {waiter_in_line_twice, "rea_limiter_acquire: the waiter is in line already"},
 	    {shard_given_back_twice, "rea_shards_give_back: the shard is not taken"},
 	};
 

@@ -32,6 +32,7 @@ struct rig {
 	uint64_t base_ns;
 	struct rig_event events[RIG_EVENTS];
 	size_t events_len;
+	char evidence[REA_EVIDENCE_TEXT_MAX]; /* of the last event */
 	struct rea_guard_call *woken[RIG_WOKEN];
 	size_t woken_len;
 };
@@ -55,6 +56,7 @@ static inline void rig_hear(struct rea_event *event, void *user_data)
 	rig_copy(heard->instance, sizeof(heard->instance), event->instance);
 	rig_copy(heard->biz_id, sizeof(heard->biz_id), event->biz_id);
 	rig_copy(heard->detail, sizeof(heard->detail), event->detail);
+	rig_copy(rig->evidence, sizeof(rig->evidence), event->evidence);
 }
 
 static inline void rig_wake(struct rea_guard_call *call, void *user_data)

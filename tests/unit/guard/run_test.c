@@ -109,6 +109,44 @@ static void it_does_not_sleep_towards_a_deadline(void **state)
 	rig_stop(&rig);
 }
 
+/* A parked call sleeps in its thread, goes on when somebody else has success, and ends at once when it is told to. */
+static struct rea_report fail_until_parked(const struct rea_guard_attempt *attempt, void *arg)
+{
+	struct rig *rig = arg;
+
+	(void)attempt;
+	if (rig->events_len > 0 && rig->events[rig->events_len - 1].event.reason == REA_REASON_PARKED)
+		return (struct rea_report){.outcome = REA_OUTCOME_OK};
+	return (struct rea_report){.outcome = REA_OUTCOME_UNAVAILABLE};
+}
+
+static void a_parked_call_sleeps(void **state)
+{
+	struct rea_guard_run_options options;
+	struct rea_guard_result result;
+	uint64_t begin_ns;
+	struct rig rig;
+
+	(void)state;
+	start(&rig, &options, 9);
+	rig.options.policy.deadline_ns = rig.options.policy.attempt_timeout_ns = MS(1000);
+	rig_start(&rig);
+	for (int i = 0; i < 4; i++)
+		if (rig.events_len == 0 || rig.events[rig.events_len - 1].event.reason != REA_REASON_BUDGET_EXHAUSTED)
+			rea_guard_run(&rig.thread, fail_until_parked, &rig, &options, &result);
+	/* Nobody else has success: it is given up after half of its time. */
+	assert_int_equal(result.decision.reason, REA_REASON_BUDGET_EXHAUSTED);
+	assert_int_equal(result.stage, REA_GUARD_STAGE_CALL);
+	begin_ns = clock_ns();
+	options.cancel_fd = eventfd(1, EFD_CLOEXEC);
+	rig.events_len = 0;
+	rea_guard_run(&rig.thread, fail_until_parked, &rig, &options, &result);
+	assert_true(result.decision.reason == REA_REASON_CANCELLED || result.decision.reason == REA_REASON_BUDGET_EXHAUSTED);
+	assert_in_range(clock_ns() - begin_ns, 0, MS(SLACK_MS));
+	close(options.cancel_fd);
+	rig_stop(&rig);
+}
+
 static void without_options_there_is_one_attempt(void **state)
 {
 	struct script script = {.reports = {{.outcome = REA_OUTCOME_UNAVAILABLE}}};
@@ -345,6 +383,7 @@ static uint32_t run_layers(uint32_t inner_retries, uint32_t inner_reserve_per_s,
 	start(&outer, &outer_options, 4);
 	rig_start(&outer);
 	start(&inner, &layers.inner_options, inner_retries);
+	inner.options.policy.budget.rule = REA_BUDGET_RATIO;
 	inner.options.policy.budget.ratio_permille = 0;
 	inner.options.policy.budget.reserve_per_s = inner_reserve_per_s;
 	rig_start(&inner);
@@ -437,6 +476,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(it_sleeps_between_attempts),
 	    cmocka_unit_test(it_does_not_sleep_towards_a_deadline),
+	    cmocka_unit_test(a_parked_call_sleeps),
 	    cmocka_unit_test(without_options_there_is_one_attempt),
 	    cmocka_unit_test(a_refusal_makes_no_attempt),
 	    cmocka_unit_test(a_sleep_is_cancelled_at_once),

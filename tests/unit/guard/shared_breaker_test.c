@@ -454,7 +454,7 @@ static void decides_as_the_breaker_of_one_thread(void **state)
 
 		rea_random_init(&twins.random, seed);
 		policy = random_policy(&twins.random);
-		assert_int_equal(rea_breaker_new(&policy, NULL, &twins.one), 0);
+		assert_int_equal(rea_breaker_new(&policy, NULL, &twins.one, NULL), 0);
 		twins.shared = new_breaker(policy);
 		for (int i = 0; i < 1500; i++) {
 			step(&twins);
@@ -597,9 +597,40 @@ static void out_of_memory_makes_nothing(void **state)
 	assert_int_equal(failing.live, 0);
 }
 
+/* The numbers and words of the breaker of one thread, with what the shards hold. */
+static void it_tells_of_itself(void **state)
+{
+#define NUMBERS                                                                                                     \
+	"circuit breaker: failures from 50 % or slow calls from 100 % (slower than 60000 ms) of the last 4 calls, " \
+	"from 4 calls "                                                                                             \
+	"on; open for 1000 ms, then 3 calls within 2000 ms; "
+	struct rea_shared_breaker *breaker = new_breaker(small_policy(3));
+	struct rea_breaker_permit permit;
+	char text[512];
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		call(breaker, i, REA_BREAKER_SUCCESS, S(1));
+	rea_shared_breaker_explain(breaker, S(1), text, sizeof(text));
+	assert_string_equal(text, NUMBERS "closed, calls seen 3; for 4 threads\n");
+	call(breaker, 0, REA_BREAKER_FAILURE, S(1));
+	call(breaker, 0, REA_BREAKER_FAILURE, S(1));
+	rea_shared_breaker_explain(breaker, MS(1200), text, sizeof(text));
+	assert_string_equal(
+	    text, NUMBERS "open, for 800 ms more, calls seen 4, failing 50 %, slow 0 %; for 4 threads\n");
+	assert_true(rea_shared_breaker_acquire(breaker, S(2), &permit));
+	rea_shared_breaker_explain(breaker, S(3), text, sizeof(text));
+	assert_string_equal(text,
+	    NUMBERS "half_open, 2 calls left, for 1000 ms more, calls seen 4, failing 50 %, slow 0 %; for 4 threads\n");
+	assert_int_equal(rea_shared_breaker_explain(breaker, S(3), NULL, 0), strlen(text));
+	rea_shared_breaker_free(breaker);
+#undef NUMBERS
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(it_tells_of_itself),
 	    cmocka_unit_test(an_ignored_probe_gives_its_permit_back),
 	    cmocka_unit_test(a_probe_that_never_reports_is_reclaimed),
 	    cmocka_unit_test(what_was_due_happens_as_of_its_time),

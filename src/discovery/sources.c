@@ -1,0 +1,471 @@
+/*
+ * Every source is in one of three states:
+ *
+ *   UNKNOWN ──▶ ABSENT ◀──▶ PRESENT
+ *      └──────────────────────▲
+ *
+ * UNKNOWN  nothing has been heard of it. When its servers fail at the start, its snapshot, if there is one, makes it PRESENT; when a server refuses us,
+ *          nothing does: whoever is not let in is not told that yesterday's policy still holds.
+ * ABSENT   the server, or the directory, says that there is no such document
+ * PRESENT  text is the document. A server that fails later changes nothing of that.
+ *
+ * As long as the failover file of a source is there, it is what the source has.
+ *
+ * A document that the program refuses is remembered by its hash, so that it is told once; the file on disk is written only for documents that were taken.
+ */
+#include "discovery/sources.h"
+
+#include "base/buffer.h"
+#include "base/container.h"
+#include "base/hash.h"
+#include "discovery/etcd.h"
+#include "discovery/kept.h"
+#include "discovery/nacos.h"
+#include "discovery/watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* At the start nobody waits longer than this for servers. */
+#define SETTLE_NS (5 * REA_NS_PER_S)
+#define CONNECTIONS_KEPT 16L
+#define LINE_SIZE 640
+#define AGE_SIZE 40
+
+enum state { UNKNOWN, ABSENT, PRESENT };
+
+struct source {
+	struct sources *sources;
+	const struct rea_config_source *spec;
+	char *name;
+	char *kept; /* path; NULL = nothing is kept */
+	enum state state;
+	struct rea_buffer text; /* of PRESENT */
+	char from[LINE_SIZE / 2];
+	bool settled;
+	struct watch *watch; /* the file, or the failover file */
+	bool has_failover;
+	struct rea_buffer failover;
+	struct nacos *nacos;
+	struct etcd *etcd;
+	bool fresh;            /* text is from the server, and not kept since */
+	bool troubled, denied; /* told last */
+	uint64_t kept_hash;    /* of what stands in the file; 0 = not known */
+	bool kept_failing;
+};
+
+struct sources {
+	struct loop *loop;
+	struct sources_events events;
+	struct transfers transfers;
+	struct source *items;
+	size_t len;
+	struct wheel_timer settle_timer;
+	bool settled;
+	struct wheel_timer look_timer; /* the first look at files */
+	bool taken_any;                /* a document, or the lack of one, is in force … */
+	uint64_t taken_hash;           /* … and which */
+	uint64_t refused_hash;         /* of the one that was refused last; 0 = none was */
+};
+
+static void choose(struct sources *sources);
+
+/* ---- telling ---- */
+
+__attribute__((format(printf, 2, 3))) static void notice(struct source *source, const char *format, ...)
+{
+	char text[LINE_SIZE], line[LINE_SIZE + 300];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	snprintf(line, sizeof(line), "%s: %s", source->name, text);
+	source->sources->events.notice(line, source->sources->events.user_data);
+}
+
+static void trouble(struct source *source, const char *text, bool denied)
+{
+	if (!source->troubled || source->denied != denied)
+		notice(source, "%s", text);
+	source->troubled = true;
+	source->denied = denied;
+}
+
+static void well(struct source *source)
+{
+	if (source->troubled)
+		notice(source, "answers again");
+	source->troubled = source->denied = false;
+}
+
+static const char *age_text(uint64_t age_s, char text[AGE_SIZE])
+{
+	if (age_s < 120)
+		snprintf(text, AGE_SIZE, "%" PRIu64 " s", age_s);
+	else if (age_s < 7200)
+		snprintf(text, AGE_SIZE, "%" PRIu64 " min", age_s / 60);
+	else if (age_s < 172800)
+		snprintf(text, AGE_SIZE, "%" PRIu64 " h", age_s / 3600);
+	else
+		snprintf(text, AGE_SIZE, "%" PRIu64 " days", age_s / 86400);
+	return text;
+}
+
+/* ---- snapshots ---- */
+
+/* NULL is empty; what is empty has a pointer all the same. */
+static struct rea_slice slice_of(const struct rea_buffer *buffer)
+{
+	const char *data = buffer != NULL ? rea_buffer_data(buffer) : NULL;
+
+	return data != NULL ? rea_slice_make(data, rea_buffer_length(buffer)) : REA_SLICE_LIT("");
+}
+
+static void keep(struct source *source)
+{
+	struct rea_slice text = slice_of(&source->text);
+	uint64_t hash = rea_hash(text.data, text.length);
+	int failure;
+
+	if (source->kept == NULL || !source->fresh)
+		return;
+	source->fresh = false;
+	if (source->kept_hash == hash) {
+		kept_touch(source->kept);
+		return;
+	}
+	failure = kept_write(source->kept, text.data, text.length);
+	source->kept_hash = failure == 0 ? hash : 0;
+	if (failure != 0 && !source->kept_failing)
+		notice(source, "its snapshot %s cannot be written: %s", source->kept, uv_strerror(-failure));
+	source->kept_failing = failure != 0;
+}
+
+static void forget_kept(struct source *source)
+{
+	source->kept_hash = 0;
+	if (source->kept != NULL)
+		kept_remove(source->kept);
+}
+
+/* False: there is none. */
+static bool take_snapshot(struct source *source, const char *why)
+{
+	struct rea_buffer content = {.alloc = NULL};
+	char age[AGE_SIZE];
+	uint64_t age_s = 0;
+	int failure =
+	    source->kept != NULL
+		? kept_read(source->kept, loop_wall_ns(source->sources->loop) / (int64_t)REA_NS_PER_S, &content, &age_s)
+		: ENOENT;
+
+	if (failure != 0) {
+		rea_buffer_fini(&content);
+		return false;
+	}
+	rea_buffer_fini(&source->text);
+	source->text = content;
+	source->state = PRESENT;
+	source->fresh = false;
+	snprintf(source->from, sizeof(source->from), "its snapshot, %s old: %s", age_text(age_s, age), why);
+	return true;
+}
+
+/* ---- what a server tells ---- */
+
+static void settle(struct source *source)
+{
+	source->settled = true;
+	choose(source->sources);
+}
+
+static void on_present(const char *text, size_t length, const char *server, void *user_data)
+{
+	struct source *source = user_data;
+	bool same = source->state == PRESENT && rea_slice_equal(slice_of(&source->text), rea_slice_make(text, length));
+
+	well(source);
+	if (!same) {
+		struct rea_buffer copy = {.alloc = NULL};
+
+		if (rea_buffer_append(&copy, text, length) != 0) {
+			rea_buffer_fini(&copy);
+			trouble(source, "out of memory: its document stays as it was", false);
+			return;
+		}
+		rea_buffer_fini(&source->text);
+		source->text = copy;
+		source->state = PRESENT;
+	}
+	snprintf(source->from, sizeof(source->from), "%s", server);
+	source->fresh = true;
+	settle(source);
+}
+
+static void on_absent(const char *server, void *user_data)
+{
+	struct source *source = user_data;
+
+	well(source);
+	if (source->state != ABSENT)
+		notice(source, "%s has no such document", server);
+	source->state = ABSENT;
+	rea_buffer_clear(&source->text);
+	forget_kept(source);
+	settle(source);
+}
+
+static void on_failed(const char *why, bool denied, void *user_data)
+{
+	struct source *source = user_data;
+
+	trouble(source, why, denied);
+	/* Once settled without a word from a server, a snapshot would be a step back. */
+	if (source->state == UNKNOWN && !denied && !source->settled)
+		take_snapshot(source, why);
+	settle(source);
+}
+
+static void on_notice(const char *text, void *user_data)
+{
+	notice(user_data, "%s", text);
+}
+
+/* ---- files ---- */
+
+static void on_file(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
+{
+	struct source *source = user_data;
+
+	if (text != NULL)
+		on_present(text, length, "the file", source);
+	else if (access(source->spec->name, F_OK) != 0 && errno == ENOENT)
+		on_absent("the directory", source);
+	else
+		on_failed(error->message, false, source);
+}
+
+static void on_failover(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
+{
+	struct source *source = user_data;
+	bool had = source->has_failover;
+
+	(void)error;
+	rea_buffer_clear(&source->failover);
+	source->has_failover = text != NULL && rea_buffer_append(&source->failover, text, length) == 0;
+	if (source->has_failover && !had)
+		notice(source, "the failover file %s holds in place of what the servers say", source->spec->failover_file);
+	else if (had && !source->has_failover)
+		notice(source, "the failover file %s is gone: what the servers say holds again", source->spec->failover_file);
+	choose(source->sources);
+}
+
+/* ---- which one holds ---- */
+
+static enum state state_of(const struct source *source)
+{
+	return source->has_failover ? PRESENT : source->state;
+}
+
+/* Returns whether this is in force now. */
+static bool tell(struct sources *sources, const char *name, const struct rea_buffer *text, const char *from)
+{
+	const struct rea_slice content = slice_of(text);
+	const struct sources_document document = {.name = name, .text = content.data, .length = content.length, .from = from};
+	uint64_t hash = rea_hash_more(rea_hash(name, strlen(name)), content.data, content.length);
+
+	if (sources->taken_any && sources->taken_hash == hash)
+		return true;
+	if (sources->refused_hash == hash)
+		return false;
+	if (!sources->events.document(&document, sources->events.user_data)) {
+		sources->refused_hash = hash;
+		return false;
+	}
+	sources->taken_any = true;
+	sources->taken_hash = hash;
+	return true;
+}
+
+static void tell_source(struct sources *sources, struct source *source)
+{
+	char from[LINE_SIZE / 2];
+
+	if (source->has_failover) {
+		snprintf(from, sizeof(from), "failover file %s", source->spec->failover_file);
+		tell(sources, source->name, &source->failover, from);
+		return;
+	}
+	if (tell(sources, source->name, &source->text, source->from))
+		keep(source);
+	/* At the start there is no last good document but the one on disk. */
+	else if (!sources->taken_any && take_snapshot(source, "what the server has is refused"))
+		tell(sources, source->name, &source->text, source->from);
+}
+
+static bool all_settled(const struct sources *sources)
+{
+	for (size_t i = 0; i < sources->len; i++)
+		if (!sources->items[i].settled && !sources->items[i].has_failover)
+			return false;
+	return true;
+}
+
+static void choose(struct sources *sources)
+{
+	struct source *source = sources->items, *end = sources->items + sources->len;
+
+	if (!sources->settled && !all_settled(sources))
+		return;
+	while (source < end && state_of(source) == ABSENT)
+		source++;
+	if (source < end && state_of(source) == PRESENT)
+		tell_source(sources, source);
+	/* One that has not spoken: what is in force stays. */
+	if (source == end)
+		tell(sources, "", NULL, "no source has a document");
+	else if (!sources->taken_any)
+		tell(sources, "", NULL, state_of(source) == PRESENT ? "its document is refused" : "nothing is known of it");
+	if (!sources->settled) {
+		sources->settled = true;
+		loop_timer_stop(sources->loop, &sources->settle_timer);
+		sources->events.settled(sources->events.user_data);
+	}
+}
+
+/* Who has not answered by now is not there. */
+static void on_settle_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct sources *sources = REA_CONTAINER_OF(timer, struct sources, settle_timer);
+
+	(void)now_ns;
+	for (size_t i = 0; i < sources->len; i++)
+		if (!sources->items[i].settled)
+			on_failed("no answer in time", false, &sources->items[i]);
+}
+
+static void on_look_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	(void)now_ns;
+	sources_look(REA_CONTAINER_OF(timer, struct sources, look_timer));
+}
+
+/* ---- lifetime ---- */
+
+static char *name_of(const struct rea_config_source *spec)
+{
+	char *name = NULL;
+	int length = 0;
+
+	switch (spec->kind) {
+	case REA_SOURCE_FILE:
+		length = asprintf(&name, "%s", spec->name);
+		break;
+	case REA_SOURCE_NACOS:
+		length = asprintf(&name, "nacos %s/%s/%s",
+		    spec->namespace_id[0] != '\0' ? spec->namespace_id : "public", spec->group, spec->name);
+		break;
+	case REA_SOURCE_ETCD:
+		length = asprintf(&name, "etcd %s", spec->name);
+		break;
+	}
+	return length >= 0 ? name : NULL;
+}
+
+static int start_source(struct source *source, const char *snapshot_dir)
+{
+	const struct rea_config_source *spec = source->spec;
+	const struct source_events events = {on_present, on_absent, on_failed, on_notice, source};
+	struct sources *sources = source->sources;
+	const char *path = spec->kind == REA_SOURCE_FILE ? spec->name : spec->failover_file;
+
+	source->name = name_of(spec);
+	if (source->name == NULL)
+		return REA_ERR_NOMEM;
+	if (path != NULL && watch_start(sources->loop, path, "", spec->kind == REA_SOURCE_FILE ? on_file : on_failover,
+				source, &source->watch) != 0)
+		return REA_ERR_NOMEM;
+	if (spec->kind == REA_SOURCE_FILE)
+		return 0;
+	source->kept = snapshot_dir != NULL ? kept_path(snapshot_dir, spec) : NULL;
+	if (snapshot_dir != NULL && source->kept == NULL)
+		return REA_ERR_NOMEM;
+	if (spec->kind == REA_SOURCE_NACOS)
+		source->nacos = nacos_start(sources->loop, &sources->transfers, spec, &events);
+	else
+		source->etcd = etcd_start(sources->loop, &sources->transfers, spec, &events);
+	return source->nacos != NULL || source->etcd != NULL ? 0 : REA_ERR_NOMEM;
+}
+
+struct sources *sources_start(
+    struct loop *loop, const struct rea_config_settings *settings, const struct sources_events *events)
+{
+	struct sources *sources = calloc(1, sizeof(*sources));
+
+	if (sources == NULL)
+		return NULL;
+	sources->loop = loop;
+	sources->events = *events;
+	sources->transfers = (struct transfers){.loop = loop, .connections_kept = CONNECTIONS_KEPT};
+	sources->settle_timer.fire = on_settle_timer;
+	sources->look_timer.fire = on_look_timer;
+	sources->items = calloc(settings->sources.policy_len, sizeof(*sources->items));
+	for (size_t i = 0; sources->items != NULL && i < settings->sources.policy_len; i++) {
+		struct source *source = &sources->items[sources->len++];
+
+		source->sources = sources;
+		source->spec = &settings->sources.policy[i];
+		if (start_source(source, settings->sources.snapshot_dir) != 0) {
+			sources_stop(sources);
+			return NULL;
+		}
+	}
+	if (sources->items == NULL) {
+		free(sources);
+		return NULL;
+	}
+	loop_timer_start(loop, &sources->look_timer, loop_now(loop));
+	loop_timer_start(loop, &sources->settle_timer, rea_time_add(loop_now(loop), SETTLE_NS));
+	return sources;
+}
+
+void sources_look(struct sources *sources)
+{
+	for (size_t i = 0; i < sources->len; i++)
+		if (sources->items[i].watch != NULL)
+			watch_look(sources->items[i].watch, true);
+}
+
+void sources_again(struct sources *sources)
+{
+	sources->refused_hash = 0;
+	if (sources->settled)
+		choose(sources);
+}
+
+void sources_stop(struct sources *sources)
+{
+	if (sources == NULL)
+		return;
+	loop_timer_stop(sources->loop, &sources->settle_timer);
+	loop_timer_stop(sources->loop, &sources->look_timer);
+	for (size_t i = 0; i < sources->len; i++) {
+		struct source *source = &sources->items[i];
+
+		nacos_stop(source->nacos);
+		etcd_stop(source->etcd);
+		watch_stop(source->watch);
+		rea_buffer_fini(&source->text);
+		rea_buffer_fini(&source->failover);
+		free(source->name);
+		free(source->kept);
+	}
+	transfers_fini(&sources->transfers);
+	free(sources->items);
+	free(sources);
+}
