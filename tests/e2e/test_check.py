@@ -247,3 +247,20 @@ def test_files_of_one_application_are_read_together(tmp_path):
     document = json.loads(run("-f", "json", *names, cwd=tmp_path).stdout)
     rows = {target["profile"]: target["requests"][2]["GET"]["most"] for target in document["targets"]}
     assert {target["hop"] for target in document["targets"]} == {"orders"} and rows == {"": 3, "prod": 1}
+
+
+def test_l14_stacked_layers_are_found_on_paper(tmp_path):
+    """Five attempts around two: ten requests, and the report names both layers and the limit."""
+    document = """services: {{ {name}: {{ instances: ["127.0.0.1:1"] }} }}
+contracts: {{ {name}: {{ operations: [ {{ get: /a, id: a, retryable: true }} ] }} }}
+rpc: {{ feign: {{ retry: {{ enabled: true, max-retry-next-instance: {retries} }} }} }}
+"""
+    for name, retries in (("outer", 4), ("inner", 1)):
+        (tmp_path / f"{name}.yaml").write_text(document.format(name=name, retries=retries))
+    done = subprocess.run([REA, "check", "--kind", "rea", "--format", "json", "--chain", "outer>inner", "outer.yaml", "inner.yaml"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1, done.stderr
+    (stacked,) = [finding for finding in json.loads(done.stdout)["findings"] if finding["rule"] == "RC23"]
+    assert "10 requests" in stacked["message"] and "outer 5 x inner 2" in stacked["message"]
+    (too_many,) = [finding for finding in json.loads(done.stdout)["findings"] if finding["rule"] == "RC01"]
+    assert "4 requests for one call at most" in too_many["instead"]
