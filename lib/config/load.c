@@ -42,7 +42,7 @@ static int read_all(int fd, const char *path, struct rea_buffer *buffer, struct 
 
 int rea__file_read(const char *path, struct rea_buffer *content, struct rea_error_info *info)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
 
 	if (fd < 0)
 		return refuse_io(info, path, errno);

@@ -981,7 +981,15 @@ static bool read_many(struct admin_request *request, json_t *document, struct ma
 		if (!good)
 			return false;
 	}
-	return true;
+	/* What was meant as a filter and stands elsewhere must not replay everything. */
+	if (request->query.length > 0)
+		refuse(request, 400, "", "a replay of many has its filter in the body, not in the query");
+	else if (!ret->dry_run && json_object_get(document, "state") == NULL &&
+		 json_object_get(document, "target") == NULL && json_object_get(document, "biz_id") == NULL)
+		refuse(request, 400, "", "a replay of many needs a filter: `state`, `target` or `biz_id`");
+	else
+		return true;
+	return false;
 }
 
 static void replay_page(
@@ -1155,6 +1163,8 @@ static bool read_pause(struct admin_request *request, json_t *document, uint64_t
 		if (strcmp(name, "for_ms") == 0) {
 			if (!take_ms(request, name, value, for_ns))
 				return false;
+			if (*for_ns == 0)
+				return wrong_field(request, name, "is at least 1: a resume ends a pause");
 		} else if (strcmp(name, "why") == 0) {
 			if (!json_is_string(value) || json_string_length(value) >= QUEUE_WHY_MAX)
 				return wrong_field(request, name, "is a text of at most 127 bytes");

@@ -523,6 +523,17 @@ static bool read_method(struct reading *reading, const json_t *value)
 	       refuse(reading, "method", "method is an HTTP method, and not CONNECT or TRACE");
 }
 
+/* Blanks around it would be lost on the way: two keys here would be one at the target. */
+static bool read_key(struct reading *reading, const char *name, const json_t *value)
+{
+	struct rea_slice *key = &reading->submit->key;
+
+	if (!read_text(reading, name, value, REA_STORE_TEXT_MAX, key))
+		return false;
+	return (key->data[0] != ' ' && key->data[key->length - 1] != ' ') ||
+	       refuse(reading, name, "%s has a blank at its beginning or end", name);
+}
+
 static bool read_member(struct reading *reading, const char *name, json_t *value)
 {
 	struct task_submit *submit = reading->submit;
@@ -546,7 +557,7 @@ static bool read_member(struct reading *reading, const char *name, json_t *value
 	if (strcmp(name, "biz_id") == 0)
 		return read_text(reading, name, value, REA_STORE_TEXT_MAX, &submit->biz_id);
 	if (strcmp(name, "key") == 0)
-		return read_text(reading, name, value, REA_STORE_TEXT_MAX, &submit->key);
+		return read_key(reading, name, value);
 	if (strcmp(name, "policy") == 0)
 		return read_policy(reading, value);
 	if (strcmp(name, "not_before") == 0)

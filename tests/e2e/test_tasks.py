@@ -173,6 +173,8 @@ BAD = [
     (b"3", 400, ""),
     ({}, 422, ""),
     ({"service": "pay"}, 422, "/path"),
+    ({"service": "pay", "path": "/a", "key": " k"}, 422, "/key"),
+    ({"service": "pay", "path": "/a", "key": "k "}, 422, "/key"),
     ({"service": "pay", "path": "/a", "url": "http://x/"}, 422, ""),
     ({"service": "nobody", "path": "/a"}, 422, "/service"),
     ({"service": "pay", "path": "a"}, 422, "/path"),
@@ -654,6 +656,9 @@ def test_q14_replay_of_many_survives_a_kill(start):
     wait_for(lambda: len(tasks.list("&state=GIVEN_UP")) == 500, 20)
     dry = tasks.post("/v1/tasks/replay", {"dry_run": True, "limit": 1000})
     assert (dry["matched"], dry["replayed"]) == (500, 0)
+    # What was meant as a filter and stands elsewhere, or nowhere, replays nothing.
+    for path, body in (("/v1/tasks/replay?target=pay&dry_run=true", {"target": "pay"}), ("/v1/tasks/replay", {}), ("/v1/tasks/replay", {"limit": 5})):
+        assert tasks.ask("POST", path, body)[0] == 400
     page = tasks.post("/v1/tasks/replay", {"target": "pay", "limit": 300})
     assert (page["matched"], page["replayed"]) == (300, 300) and page["next"]
     tasks.rea.signal(signal.SIGKILL)
@@ -690,6 +695,24 @@ def test_cancel_during_an_attempt_and_while_it_waits(start):
     for task, types in ((hanging, ["GiveUp"]), (waiting, ["Retry", "GiveUp"])):
         wait_for(lambda: [event["type"] for event in events_of(tasks.rea, task)] == types)
         assert events_of(tasks.rea, task)[-1]["reason"] == "cancelled"
+
+
+def test_what_is_stored_is_not_everybodys(start, rig):
+    """Requests hold what is nobody else's business: the database and what SQLite keeps beside it."""
+    _, tasks = start("status 200")
+    tasks.submit()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in rig.directory.glob("tasks.db*")}
+    assert {"tasks.db", "tasks.db-wal"} <= set(modes) and not any(mode & 0o007 for mode in modes.values()), modes
+
+
+def test_a_pause_of_no_time_ends_no_pause(start):
+    _, tasks = start("status 200")
+    tasks.post("/v1/targets/pay/pause")
+    task = tasks.submit()["id"]
+    assert tasks.ask("POST", "/v1/targets/pay/pause", {"for_ms": 0})[0] == 422
+    assert tasks.target("pay")["paused"]
+    tasks.post("/v1/targets/pay/resume")
+    tasks.until(task, "SUCCESS")
 
 
 def test_a_paused_target_waits_and_says_why(start):

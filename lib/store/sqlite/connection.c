@@ -109,6 +109,17 @@ static int configure(struct rea__db *db, const struct rea__db_options *options, 
 	return error;
 }
 
+/* Requests hold what is nobody else's business. SQLite gives the files beside it the mode of the database. What cannot be made here is told by
+ * SQLite. */
+static void make_private(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+
+	/* Only one that was made here: closing a second descriptor of an open database would give up SQLite's locks. */
+	if (fd >= 0)
+		close(fd);
+}
+
 int rea__db_open(struct rea__db *db, const struct rea__db_options *options, char *message, size_t message_size)
 {
 	int flags = SQLITE_OPEN_NOMUTEX;
@@ -116,6 +127,8 @@ int rea__db_open(struct rea__db *db, const struct rea__db_options *options, char
 
 	memset(db, 0, sizeof(*db));
 	message[0] = '\0';
+	if (options->writes && options->vfs == NULL)
+		make_private(options->path);
 	flags |= options->writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
 	error = rea__db_error(sqlite3_open_v2(options->path, &db->handle, flags, options->vfs));
 	if (error == 0)
