@@ -3,6 +3,7 @@ import collections
 import datetime
 import http.client
 import json
+import time
 import urllib.parse
 
 from rig import FINAL, wait_for
@@ -123,9 +124,6 @@ def was_sent(attempt):
 def check(tasks, upstreams=(), complete=True, killed=False, restarted=False):
     """I1 to I9. complete: every event and request since the tasks began is at hand. killed: an attempt may have been interrupted."""
     rea = tasks.rea
-    events = collections.defaultdict(list)
-    for event in rea.events():
-        events[event.get("call_id")].append(event)
     states = [(tasks.get(task), tasks.attempts(task)) for task in tasks.acked]
     total = sum(was_sent(attempt) for _, attempts in states for attempt in attempts)
     if upstreams:
@@ -143,8 +141,8 @@ def check(tasks, upstreams=(), complete=True, killed=False, restarted=False):
             unsure = [a for a in attempts if a["outcome"] == "cancelled" or a["interrupted"]]
             assert len(sent) <= len(requests) <= len(sent) + len(unsure), f"I3: {attempts} {requests}"
         check_rounds(attempts)
-        if complete:
-            check_events(events[task], document, killed)
+    if complete:
+        check_all_events(rea, {task: document for task, (document, _) in zip(tasks.acked, states)}, killed)
     if not restarted:
         check_limits(tasks, states)
     if complete and not restarted:
@@ -152,6 +150,23 @@ def check(tasks, upstreams=(), complete=True, killed=False, restarted=False):
             recorded = sum(bool(event.get("call_id")) for event in rea.events())
             return rea.metric("rea_task_events_total") == recorded
         wait_for(written, 5, "I9: all events of tasks are in the file")
+
+
+def check_all_events(rea, documents, killed, timeout=5):
+    """A task is over when that is on disk; its event is told just after."""
+    end = time.monotonic() + timeout
+    while True:
+        events = collections.defaultdict(list)
+        for event in rea.events():
+            events[event.get("call_id")].append(event)
+        try:
+            for task, document in documents.items():
+                check_events(events[task], document, killed)
+            return
+        except AssertionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 def check_rounds(attempts):
