@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "discovery/resolve.h"
 #include "policy_values.h"
+#include "terminal.h"
 
 #include <rea/curl.h>
 #include <rea/guard.h>
@@ -408,13 +409,6 @@ static void write_told(const char *text, size_t length, void *user_data)
 	fwrite(text, 1, length, stderr);
 }
 
-static bool wants_color(void)
-{
-	const char *no_color = getenv("NO_COLOR");
-
-	return isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0');
-}
-
 static void on_event(const struct rea_event *event, CURLcode code, void *user_data)
 {
 	struct caller *caller = user_data;
@@ -548,7 +542,7 @@ static int perform(struct caller *caller)
 	caller->call.cancel_fd = watch_signals();
 	write_detail(caller);
 	rea_timeline_begin(&caller->timeline, write_told, NULL);
-	caller->timeline.color = wants_color();
+	caller->timeline.color = terminal_wants_color(STDERR_FILENO);
 	curl_easy_setopt(caller->easy, CURLOPT_URL, caller->url);
 	curl_easy_setopt(caller->easy, CURLOPT_ERRORBUFFER, error);
 	memset(&result, 0, sizeof(result));

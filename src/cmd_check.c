@@ -1,5 +1,6 @@
 /* rea check: what retry configuration comes to, and what is dangerous about it. */
 #include "cmd.h"
+#include "terminal.h"
 
 #include "check/check.h"
 
@@ -291,14 +292,6 @@ static int fix_file(struct check *check, const char *path)
 
 /* ------------------------------------------------------------------ all of it */
 
-static bool wants_color(void)
-{
-	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
-	       (term == NULL || strcmp(term, "dumb") != 0);
-}
-
 static int report(struct check *check, enum format format)
 {
 	struct rea_buffer text = {.data = NULL};
@@ -313,7 +306,7 @@ static int report(struct check *check, enum format format)
 		break;
 	case FORMAT_TEXT:
 	default:
-		error = check_report_text(check, wants_color(), &text);
+		error = check_report_text(check, terminal_wants_color(STDOUT_FILENO), &text);
 		break;
 	}
 	if (error == 0 && (fwrite(rea_buffer_data(&text), 1, rea_buffer_length(&text), stdout) != rea_buffer_length(&text) ||

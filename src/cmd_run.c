@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "policy_values.h"
+#include "terminal.h"
 #include "run/child.h"
 #include "run/codes.h"
 
@@ -265,13 +266,6 @@ static void write_told(const char *text, size_t length, void *user_data)
 		fwrite(text, 1, length, stderr);
 }
 
-static bool wants_color(void)
-{
-	const char *no_color = getenv("NO_COLOR");
-
-	return isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0');
-}
-
 static enum rea_event_type type_of(const struct rea_decision *decision)
 {
 	if (decision->would_retry)
@@ -475,7 +469,7 @@ static void begin(struct runner *runner)
 	make_key(&runner->random, runner->key);
 	write_line(runner->options, runner->line, sizeof(runner->line));
 	rea_timeline_begin(&runner->timeline, write_told, runner);
-	runner->timeline.color = wants_color();
+	runner->timeline.color = terminal_wants_color(STDERR_FILENO);
 	rea_call_begin(&runner->call, &call, run_now());
 }
 

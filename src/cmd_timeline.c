@@ -6,6 +6,7 @@
 #include "admin/task_line.h"
 #include "base/buffer.h"
 #include "event_read.h"
+#include "terminal.h"
 
 #include <rea/config.h>
 #include <rea/event_sqlite.h>
@@ -104,19 +105,12 @@ static void write_out(const char *text, size_t length, void *user_data)
 	fwrite(text, 1, length, user_data);
 }
 
-static bool wants_color(void)
-{
-	const char *no_color = getenv("NO_COLOR");
-
-	return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0');
-}
-
 static void print_timeline(const struct items *items)
 {
 	struct rea_timeline timeline;
 
 	rea_timeline_begin(&timeline, write_out, stdout);
-	timeline.color = wants_color();
+	timeline.color = terminal_wants_color(STDOUT_FILENO);
 	for (size_t i = 0; i < items->length; i++)
 		rea_timeline_event(&timeline, &items->list[i].event);
 }
