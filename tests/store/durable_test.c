@@ -562,11 +562,11 @@ static void test_backup_while_in_use(void **state)
 	struct rea_store_submit submit = submission("", "body");
 	struct outcome *backup = calloc(1, sizeof(*backup)), *outcome;
 	char path[64], part[80];
-	uint64_t first = 0, last = 0, copied;
+	uint64_t first, last, copied;
 
 	for (int i = 0; i < 3000; i++)
 		assert_int_equal(rea_store_submit(rig->store, &submit, rig->now_ns, NULL, NULL), 0);
-	first = new_task(rig, 0);
+	first = last = new_task(rig, 0);
 	rig_path(rig, "copy.db", path, sizeof(path));
 	assert_int_equal(rea_store_sqlite_backup(rig->store, path, rig_note, backup), 0);
 	assert_int_equal(do_backup(rig, path)->error, REA_ERR_CONFLICT); /* one at a time */

@@ -82,23 +82,35 @@ static inline void server_listen(struct server *server, bool listening)
 	assert(error == 0);
 }
 
-/* Length of the first request in text, 0 = not whole yet. */
-static inline size_t server_request_length(const char *text, bool head_only)
+/* A field of the head that ends at head_end, name with colon; NULL = it has none. Bodies are long and come in many pieces: they are not searched. */
+static inline const char *server_head_field(const char *text, const char *head_end, const char *name)
 {
-	const char *head_end = strstr(text, "\r\n\r\n"), *field = strcasestr(text, "\r\nContent-Length:");
+	const char *line = text;
+
+	while ((line = memchr(line, '\n', (size_t)(head_end - line))) != NULL)
+		if (strncasecmp(++line, name, strlen(name)) == 0)
+			return line + strlen(name);
+	return NULL;
+}
+
+/* Length of the first request in the connection's bytes, 0 = not whole yet. */
+static inline size_t server_request_length(const struct server_conn *conn, bool head_only)
+{
+	const char *text = conn->bytes, *head_end = strstr(text, "\r\n\r\n"), *field;
 	size_t head = head_end != NULL ? (size_t)(head_end - text) + 4 : 0;
 
 	if (head_end == NULL || head_only)
 		return head;
-	if (strcasestr(text, "\r\nTransfer-Encoding: chunked") != NULL) {
+	if (server_head_field(text, head_end, "Transfer-Encoding: chunked") != NULL) {
 		const char *end = strstr(head_end, "\r\n0\r\n\r\n");
 
 		return end != NULL ? (size_t)(end - text) + 7 : 0;
 	}
-	if (field == NULL || field > head_end)
+	field = server_head_field(text, head_end, "Content-Length:");
+	if (field == NULL)
 		return head;
-	head += strtoul(field + 17, NULL, 10);
-	return strlen(text) >= head ? head : 0;
+	head += strtoul(field, NULL, 10);
+	return conn->length >= head ? head : 0;
 }
 
 static inline void server_close(struct server *server, size_t conn, bool reset)
@@ -153,8 +165,9 @@ static inline void server_continue(struct server_conn *conn)
 {
 	static const char reply[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-	if (conn->continued || strcasestr(conn->bytes, "\r\nExpect: 100-continue\r\n") == NULL ||
-	    strstr(conn->bytes, "\r\n\r\n") == NULL)
+	const char *head_end = conn->continued ? NULL : strstr(conn->bytes, "\r\n\r\n");
+
+	if (head_end == NULL || server_head_field(conn->bytes, head_end, "Expect: 100-continue\r\n") == NULL)
 		return;
 	conn->continued = send(conn->fd, reply, sizeof(reply) - 1, MSG_NOSIGNAL) > 0;
 }
@@ -180,7 +193,7 @@ static inline void server_read(struct server *server, size_t conn)
 	}
 	if (!step->early)
 		server_continue(from);
-	while (server->conns[conn] != NULL && (length = server_request_length(from->bytes, server_step(server)->early)) > 0)
+	while (server->conns[conn] != NULL && (length = server_request_length(from, server_step(server)->early)) > 0)
 		if (!server_answer(server, conn, length))
 			return;
 }
