@@ -126,8 +126,12 @@ def test_a_server_that_closes_connections_sees_as_many_requests_as_attempts(star
         tasks.until(task, "SUCCESS", "GIVEN_UP")
     attempts = {n: tasks.attempts(task) for n, task in enumerate(ids)}
     seen = collections.Counter(request[0].split()[1] for request in webhook.requests)
-    assert seen == {f"/{n}": sum(a["outcome"] != "never_sent" for a in each) for n, each in attempts.items()}
+    sent = {f"/{n}": sum(a["outcome"] != "never_sent" for a in each) for n, each in attempts.items()}
+    # What went into a connection that was just being closed may have been read by nobody: unknown, and recorded so.
+    unknown = {f"/{n}": sum(a["outcome"] == "ambiguous" for a in each) for n, each in attempts.items()}
+    assert all(sent[path] - unknown[path] <= seen[path] <= sent[path] for path in sent) and len(seen) == 30
     if answer is dies_on_the_second:
+        assert seen == sent  # it reads every request
         assert {a["outcome"] for each in attempts.values() for a in each} == {"ok", "ambiguous"}
     for n in range(30):
         assert {request[1]["idempotency-key"] for request in webhook.requests if request[0].split()[1] == f"/{n}"} == {f"k{n}"}
