@@ -281,21 +281,35 @@ static bool host_is_ours(const struct admin_sources *sources, struct rea_slice a
 
 static bool origin_is_ours(const struct http_request *request)
 {
-	const struct rea_slice scheme = REA_SLICE_LIT("http://");
-	const struct http_field *origin = http_field_named(request->fields, request->fields_len, REA_SLICE_LIT("origin"));
+	const struct rea_slice scheme = REA_SLICE_LIT("http://"), name = REA_SLICE_LIT("origin");
 
-	if (origin == NULL)
-		return true;
-	return origin->value.length > scheme.length && memcmp(origin->value.data, scheme.data, scheme.length) == 0 &&
-	       rea_slice_equal_nocase(rea_slice_make(origin->value.data + scheme.length, origin->value.length - scheme.length),
-		   request->authority);
+	for (size_t i = 0; i < request->fields_len; i++) {
+		const struct rea_slice value = request->fields[i].value;
+
+		if (rea_slice_equal_nocase(request->fields[i].name, name) &&
+		    (value.length <= scheme.length || memcmp(value.data, scheme.data, scheme.length) != 0 ||
+			!rea_slice_equal_nocase(rea_slice_make(value.data + scheme.length, value.length - scheme.length),
+			    request->authority)))
+			return false;
+	}
+	return true;
 }
 
-/* A browser that some page has sent here must change nothing. */
-static bool may_change(struct http_server_stream *stream, const struct http_request *request)
+/* A browser that some page has sent here changes nothing, and under a name that the page has made up it reads nothing. Probes and scrapers come
+ * under any name. */
+static const char *why_not(const struct admin *admin, const struct exchange *exchange)
 {
-	return route_method(request->method_id) == HTTP_GET ||
-	       (origin_is_ours(request) && host_is_ours(&admin_of(stream)->sources, request->authority));
+	static const char api[] = "/v1/";
+	const struct http_request *request = exchange->request.http;
+	struct rea_slice path = exchange->request.path;
+	bool changes = exchange->route != NULL && route_method(request->method_id) != HTTP_GET;
+
+	if (changes && !origin_is_ours(request))
+		return "a request that changes something must come from here: Origin names another place";
+	if ((changes || (path.length >= strlen(api) && memcmp(path.data, api, strlen(api)) == 0)) &&
+	    !host_is_ours(&admin->sources, request->authority))
+		return "Host names another place: admin-hosts in rea.yaml lists the names of this API";
+	return NULL;
 }
 
 /* False: it was answered, and is over. */
@@ -304,13 +318,14 @@ static bool admit(struct http_server_stream *stream, struct exchange *exchange)
 	const struct http_request *request = exchange->request.http;
 	char allow[ROUTE_ALLOW_MAX] = "";
 	bool known = find_route(admin_of(stream), exchange, allow);
+	const char *refusal = why_not(admin_of(stream), exchange);
 
 	if (known && exchange->route == NULL) {
 		refuse_method(stream, allow, request->method_id != HTTP_HEAD);
 		return false;
 	}
-	if (known && !may_change(stream, request)) {
-		refuse(stream, 403, "a request that changes something must come from here: Origin or Host name another place");
+	if (refusal != NULL) {
+		refuse(stream, 403, refusal);
 		return false;
 	}
 	if (request->body_length != HTTP_LENGTH_UNKNOWN && request->body_length > body_max(exchange)) {

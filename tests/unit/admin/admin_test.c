@@ -70,7 +70,7 @@ static void test_get(void **state)
 	assert_non_null(strcasestr(reply, "\r\ncontent-length: 2\r\n"));
 	assert_non_null(strcasestr(reply, "\r\ncache-control: no-store\r\n"));
 	assert_ends(reply, "\r\n\r\nok");
-	ask("GET /v1/timelines/order-42?format=text HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	ask("GET /v1/timelines/order-42?format=text HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	assert_non_null(strstr(reply, "retry in 104 ms\n"));
 }
 
@@ -211,6 +211,14 @@ static const char *change(const char *host, const char *origin)
 	return ask(request);
 }
 
+static const char *read_as(const char *host, const char *path)
+{
+	char request[256];
+
+	snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path, host);
+	return ask(request);
+}
+
 /* A page in a browser changes nothing, by whatever name it came here. */
 static void test_browsers(void **state)
 {
@@ -228,6 +236,16 @@ static void test_browsers(void **state)
 	assert_begins(change("127.0.0.1:7071", "http://127.0.0.1:7072"), "HTTP/1.1 403 ");
 	assert_begins(change("127.0.0.1:7071", "https://127.0.0.1:7071"), "HTTP/1.1 403 ");
 	assert_begins(change("127.0.0.1:7071", "null"), "HTTP/1.1 403 ");
+	/* A second one counts like the first. */
+	assert_begins(
+	    change("127.0.0.1:7071", "http://127.0.0.1:7071\r\nOrigin: http://evil.example"), "HTTP/1.1 403 ");
+	/* What the API tells is nobody else's either; how it is is anybody's. */
+	assert_begins(read_as("localhost", "/v1/events"), "HTTP/1.1 200 ");
+	assert_begins(read_as("rea.internal", "/v1/events"), "HTTP/1.1 200 ");
+	assert_begins(read_as("evil.example", "/v1/events"), "HTTP/1.1 403 ");
+	assert_begins(read_as("evil.example", "/v1/timelines/x"), "HTTP/1.1 403 ");
+	assert_begins(read_as("any.example", "/healthz"), "HTTP/1.1 200 ");
+	assert_begins(read_as("any.example", "/metrics"), "HTTP/1.1 200 ");
 }
 
 static void test_address_in_use(void **state)

@@ -426,7 +426,7 @@ static void test_end(void **state)
 
 static void test_head(void **state)
 {
-	static const char request[] = "HEAD /v1/events/stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+	static const char request[] = "HEAD /v1/events/stream HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 	(void)state;
 	client.fd = connect_small(0);
