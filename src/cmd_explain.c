@@ -162,7 +162,7 @@ static int show_live(const char *admin, const char *service)
 	char *path;
 	int code = 1;
 
-	if (!tasks_client_open(&client, admin))
+	if (!tasks_client_open(&client, "rea explain", admin))
 		return 1;
 	path = tasks_path(&client, "/v1/services", service, "");
 	if (path != NULL && tasks_ask(&client, "GET", path, NULL)) {

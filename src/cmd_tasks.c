@@ -561,12 +561,10 @@ static int list(struct tasks_client *client, const struct options *options)
 	json_int_t limit = options->limit != NULL ? read_number(options->limit, "--limit") : LIST_DEFAULT;
 	size_t left = options->all ? SIZE_MAX : (size_t)limit;
 	char *cursor = NULL;
-	bool good = true;
+	bool titled = false, good;
 
 	if (limit < 0)
 		return 2;
-	if (!options->json)
-		show_tasks_title();
 	do {
 		json_t *task;
 		size_t i;
@@ -576,6 +574,9 @@ static int list(struct tasks_client *client, const struct options *options)
 		cursor = NULL;
 		if (!good)
 			break;
+		if (!options->json && !titled)
+			show_tasks_title();
+		titled = true;
 		json_array_foreach(json_object_get(client->document, "tasks"), i, task)
 		{
 			(options->json ? show_json : show_task_line)(task);
@@ -777,7 +778,7 @@ int cmd_tasks(int argc, char **argv)
 	code = parse_options(argc - 1, argv + 1, verb, &options);
 	if (code != 0)
 		return code > 0 ? code : 0;
-	if (!tasks_client_open(&client, options.admin))
+	if (!tasks_client_open(&client, "rea tasks", options.admin))
 		return 1;
 	code = run_verb(&client, &options);
 	tasks_client_close(&client);

@@ -1,10 +1,10 @@
 /*
  * The life of an attempt:
  *
- *   RUNNING ─▶ (its time is over) TERM sent ─▶ (grace is over) KILL sent
+ *   RUNNING ─▶ (its time is over, or we got TERM) TERM sent ─▶ (grace is over) KILL sent
  *      └──────────────┴─────────────────────────────┴─▶ the leader has ended: reaped
  *
- * After TERM whatever is left of the group is killed before the leader is reaped: until then nobody else can have the group's number.
+ * After its time whatever is left of the group is killed before the leader is reaped: until then nobody else can have the group's number.
  */
 #include "run/child.h"
 
@@ -176,7 +176,8 @@ struct running {
 	pid_t pid;
 	int feed;    /* its standard input; -1 = closed, or none of ours */
 	size_t sent; /* of input->kept */
-	bool told_to_end;
+	bool timed_out;
+	bool term_sent;
 	uint64_t next_ns; /* TERM, then KILL, is due */
 };
 
@@ -287,10 +288,20 @@ static void on_time(struct running *running, uint64_t grace_ns)
 
 	if (now_ns < running->next_ns)
 		return;
-	kill(-running->pid, running->told_to_end ? SIGKILL : SIGTERM);
+	kill(-running->pid, running->term_sent ? SIGKILL : SIGTERM);
 	kill(-running->pid, SIGCONT); /* a stopped one would not hear it */
-	running->next_ns = running->told_to_end ? REA_NEVER : rea_time_add(now_ns, grace_ns);
-	running->told_to_end = true;
+	running->timed_out = running->timed_out || !running->term_sent;
+	running->next_ns = running->term_sent ? REA_NEVER : rea_time_add(now_ns, grace_ns);
+	running->term_sent = true;
+}
+
+/* Who tells us to end kills us in a while: before that the command is to be gone. Other signals a command may live on with. */
+static void on_told_to_end(struct running *running, uint64_t grace_ns)
+{
+	if (running->term_sent)
+		return;
+	running->next_ns = rea_time_add(run_now(), grace_ns);
+	running->term_sent = true;
 }
 
 /* Has the leader ended? It is not reaped. */
@@ -320,6 +331,8 @@ static void turn(
 	if (poll(fds, COUNT(fds), poll_ms(running->next_ns)) > 0) {
 		if (fds[0].revents != 0)
 			take_signals(signals, running->pid);
+		if (signals->end == SIGTERM)
+			on_told_to_end(running, attempt->grace_ns);
 		if (fds[2].revents != 0)
 			read_input(input);
 		if (fds[1].revents & (POLLERR | POLLHUP))
@@ -343,12 +356,12 @@ void run_attempt(
 	}
 	while (!has_ended(running.pid))
 		turn(&running, attempt, input, signals);
-	if (running.told_to_end)
+	if (running.timed_out)
 		kill(-running.pid, SIGKILL);
 	while (waitpid(running.pid, &status, 0) < 0 && errno == EINTR)
 		;
 	close_fd(&running.feed);
 	ret_end->pid = running.pid;
-	ret_end->timed_out = running.told_to_end;
-	ret_end->status = running.told_to_end ? RUN_TIMED_OUT : status_of(status);
+	ret_end->timed_out = running.timed_out;
+	ret_end->status = running.timed_out ? RUN_TIMED_OUT : status_of(status);
 }

@@ -56,7 +56,7 @@ struct run_attempt {
 	uint32_t attempts_max;
 	const char *key;      /* the same for all attempts */
 	uint64_t deadline_ns; /* absolute: then SIGTERM, to the group */
-	uint64_t grace_ns;    /* and after that SIGKILL */
+	uint64_t grace_ns;    /* from SIGTERM, that one or one of ours, to SIGKILL */
 };
 
 struct run_end {

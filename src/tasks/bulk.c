@@ -329,7 +329,7 @@ static bool submit_lines(struct bulk *bulk, FILE *file)
 			good = make_room(bulk, (size_t)length) && add_line(bulk, line, (size_t)length);
 	}
 	free(line);
-	if (good && ferror(file)) {
+	if (good && !feof(file)) {
 		fprintf(stderr, "rea tasks: cannot read %s: %s\n", bulk->options->name, strerror(errno));
 		good = false;
 	}

@@ -8,9 +8,11 @@
 /* A sync-first submit is answered when the target has answered. */
 #define TIMEOUT_S 120L
 
+static const char *speaker = "rea tasks";
+
 int tasks_out_of_memory(void)
 {
-	fprintf(stderr, "rea tasks: out of memory\n");
+	fprintf(stderr, "%s: out of memory\n", speaker);
 	return 1;
 }
 
@@ -24,10 +26,11 @@ static size_t take_reply(char *data, size_t size, size_t count, void *user_data)
 	return count;
 }
 
-bool tasks_client_open(struct tasks_client *client, const char *admin)
+bool tasks_client_open(struct tasks_client *client, const char *name, const char *admin)
 {
 	const char *from_environment = getenv("REA_ADMIN");
 
+	speaker = name;
 	*client = (struct tasks_client){.admin = admin};
 	if (admin == NULL)
 		client->admin =
@@ -134,7 +137,7 @@ void tasks_tell_problem(const json_t *problem, long status, const char *what)
 	const char *detail = json_string_value(json_object_get(problem, "detail"));
 	const char *field = json_string_value(json_object_get(problem, "field"));
 
-	fprintf(stderr, "rea tasks: %s%s", what, what[0] != '\0' ? ": " : "");
+	fprintf(stderr, "%s: %s%s", speaker, what, what[0] != '\0' ? ": " : "");
 	tell_text(detail != NULL ? detail : title != NULL ? title : "refused");
 	fprintf(stderr, " (");
 	if (field != NULL && field[0] != '\0') {
@@ -148,12 +151,12 @@ void tasks_tell_problem(const json_t *problem, long status, const char *what)
 void tasks_tell(const struct tasks_client *client)
 {
 	if (client->code != CURLE_OK)
-		fprintf(stderr, "rea tasks: cannot ask the admin API at %s: %s\n", client->admin,
+		fprintf(stderr, "%s: cannot ask the admin API at %s: %s\n", speaker, client->admin,
 		    client->error[0] != '\0' ? client->error : curl_easy_strerror(client->code));
 	else if (json_is_object(client->document) && client->status >= 300)
 		tasks_tell_problem(client->document, client->status, "");
 	else
-		fprintf(stderr, "rea tasks: what answers at %s is not the task API of rea (%ld)\n", client->admin,
+		fprintf(stderr, "%s: what answers at %s is not the admin API of rea (%ld)\n", speaker, client->admin,
 		    client->status);
 }
 

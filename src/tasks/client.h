@@ -19,8 +19,9 @@ struct tasks_client {
 	json_t *document; /* what it says; NULL = no JSON */
 };
 
-/* admin NULL: $REA_ADMIN, or the default. False: out of memory, told. */
-bool tasks_client_open(struct tasks_client *client, const char *admin);
+/* speaker: who says what went wrong, "rea tasks"; borrowed for good, for the process speaks with one voice. admin NULL: $REA_ADMIN, or the default.
+ * False: out of memory, told. */
+bool tasks_client_open(struct tasks_client *client, const char *speaker, const char *admin);
 void tasks_client_close(struct tasks_client *client);
 /* One request, whatever comes of it. body: borrowed until return; NULL = none. False: out of memory, told. */
 bool tasks_send(struct tasks_client *client, const char *method, const char *path, const json_t *body);

@@ -39,7 +39,7 @@ def test_what_cannot_be_decoded_is_permanent(rig, fault):
 
 @pytest.mark.parametrize("framing", ["", "chunked"])
 def test_a_short_body_is_shown_to_the_caller_as_cut(rig, framing):
-    _, rea = rig.pair(f'short body "not all" {framing} pause 50ms')
+    _, rea = rig.pair(f'short body "not all" {framing} pause 1s')
     reply = rea.request("GET", "/user-service/users/42", biz_id="short")
     assert reply.status == 200 and not reply.complete
     assert outcome(rea, "short") == [("GiveUp", "ambiguous", "response_started")]
@@ -104,7 +104,7 @@ def test_p13_a_caller_leaves_during_an_attempt(rig):
     left_ns = now_ns()
     connection.close()
     (aborted,) = wait_for(lambda: upstream.aborted("B"), what="the second attempt is cancelled")
-    assert aborted["end_ns"] - left_ns < 50 * MS
+    assert aborted["end_ns"] - left_ns < 2 * S  # not at the attempt's timeout
     assert outcome(rea, "p13b")[-1] == ("GiveUp", "cancelled", "cancelled")
     time.sleep(0.6)
     assert len(upstream.requests()) == 2

@@ -182,6 +182,23 @@ def test_a_signal_goes_to_the_command_and_ends_the_retries(run):
     assert len(run.lines()) == 1 and b"give up: cancelled" in err
 
 
+def test_a_command_that_does_not_heed_sigterm_is_killed_after_the_grace(run):
+    process = run.start(*FAST, "-k", "0.2", *sh('trap "" TERM; echo x >>attempts; while :; do sleep 0.01; done'))
+    wait_for(run.lines)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGKILL and len(run.lines()) == 1 and b"give up: cancelled" in err
+
+
+def test_a_command_may_live_on_with_sigint(run):
+    process = run.start(*FAST, "-k", "0.1", *sh('trap "" INT; echo x >>attempts; sleep 0.6; exit 0'))
+    wait_for(run.lines)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
 def test_a_signal_during_a_wait_ends_it_at_once(run):
     process = run.start("-p", "min-backoff-ms=30000", *sh("echo x >>attempts; exit 1"))
     wait_for(run.lines)

@@ -155,6 +155,7 @@ def test_nobody_there():
     result = tasks(None, "list")
     assert result.returncode == 1
     assert result.stderr.startswith(b"rea tasks: cannot ask the admin API at 127.0.0.1:1: Failed to connect")
+    assert result.stdout == b""  # no title over nothing
 
 
 def test_where_the_api_is(api):
