@@ -675,6 +675,28 @@ def test_q14_replay_of_many_survives_a_kill(start):
     assert set(delivered.values()) <= {2, 3} and sum(count == 3 for count in delivered.values()) <= 4
 
 
+def test_q14_a_replay_of_many_is_cancelled_half_way(start):
+    """The page that went out is taken back while its target is paused; the rest was never begun."""
+    upstream, tasks = start("100x status 400\nstatus 200")
+    tasks.ask("POST", "/v1/tasks", [{"service": "pay", "path": "/orders", "key": f"k{n}", "biz_id": f"b{n}"} for n in range(100)])
+    wait_for(lambda: len(tasks.list("&state=GIVEN_UP")) == 100, 20)
+    tasks.post("/v1/targets/pay/pause")
+    page = tasks.post("/v1/tasks/replay", {"state": ["GIVEN_UP"], "limit": 60})
+    assert (page["matched"], page["replayed"]) == (60, 60) and page["next"]
+    begun = [task["id"] for task in tasks.list("&state=PENDING,RETRYING")]
+    assert len(begun) == 60
+    assert {tasks.post(f"/v1/tasks/{task}/cancel")["state"] for task in begun} == {"CANCELLED"}
+    tasks.post("/v1/targets/pay/resume")
+    fresh = tasks.submit(key="fresh", biz_id="fresh")["id"]
+    tasks.until(fresh, "SUCCESS")  # the target takes again, and nothing of the replay was before it
+    assert len(upstream.requests()) == 101
+    assert (len(tasks.list("&state=CANCELLED")), len(tasks.list("&state=GIVEN_UP"))) == (60, 40)
+    again = tasks.post("/v1/tasks/replay", {"state": ["GIVEN_UP"], "limit": 60})
+    assert (again["matched"], again["replayed"]) == (40, 40)
+    wait_for(lambda: len(tasks.list("&state=SUCCESS")) == 41, 20)
+    assert len(upstream.requests()) == 141
+
+
 # ---- cancelling, pausing, waiting
 
 
