@@ -13,7 +13,6 @@ import struct
 import subprocess
 import threading
 import time
-from email.utils import formatdate
 
 import pytest
 
@@ -556,26 +555,34 @@ def test_q05_a_mountain_that_became_due_meanwhile(start, rig):
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("value, low, high", [
-    ("2", 2000, 2700),
-    (lambda: formatdate(time.time() + 3, usegmt=True), 1000, 4100),
-    (lambda: time.strftime("%A, %d-%b-%y %H:%M:%S GMT", time.gmtime(time.time() + 3)), 1000, 4100),
-    (lambda: time.asctime(time.gmtime(time.time() + 3)), 1000, 4100),
-    (lambda: formatdate(time.time() - 100, usegmt=True), 80, 400),
-    ("0", 80, 400),
-    ("-1", 80, 400),
-    ("1.5", 80, 400),
-    ("abc", 80, 400),
-    ("", 80, 400),
-    ('2" header Retry-After: "3', 80, 400),
-], ids=["seconds", "imf", "rfc850", "asctime", "past", "zero", "negative", "fraction", "text", "empty", "two that differ"])
+    ("2", 2000, 4000),
+    ("0", 80, 1500),
+    ("-1", 80, 1500),
+    ("1.5", 80, 1500),
+    ("abc", 80, 1500),
+    ("", 80, 1500),
+    ('2" header Retry-After: "3', 80, 1500),
+], ids=["seconds", "zero", "negative", "fraction", "text", "empty", "two that differ"])
 def test_q07_retry_after(start, status, value, low, high):
-    value = value() if callable(value) else value
     retry_on = ["never_sent", "unavailable", "ambiguous", "throttled"]
     upstream, tasks = start(f"status {status} header Retry-After: \"{value}\"\nstatus 200", policy={"min-backoff-ms": 100, "max-backoff-ms": 1000, "retry-on": retry_on})
     task = tasks.submit(key="k", biz_id="b")["id"]
     assert tasks.until(task, *OVER)["state"] == "SUCCESS"
     first, second = arrivals(upstream)
     assert low * MS <= second - first <= high * MS
+
+
+@pytest.mark.parametrize("ahead_s", [4, -100])
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"], ids=["imf", "rfc850", "asctime"])
+def test_q07_retry_after_a_date(start, form, ahead_s):
+    date_s = int(time.time()) + ahead_s
+    value = time.strftime(form, time.gmtime(date_s))
+    upstream, tasks = start(f"status 503 header Retry-After: \"{value}\"\nstatus 200", policy={"min-backoff-ms": 100, "max-backoff-ms": 1000})
+    task = tasks.submit(key="k", biz_id="b")["id"]
+    assert tasks.until(task, *OVER)["state"] == "SUCCESS"
+    first, second = arrivals(upstream)
+    second_s = time.time() - (now_ns() - second) / S
+    assert date_s < second_s < max(date_s, second_s - (second - first) / S) + 2
 
 
 @pytest.mark.parametrize("status", [301, 413])
@@ -588,7 +595,7 @@ def test_q07_what_is_not_asked_again_is_not_waited_for(start, status):
     assert tasks.until(tasks.submit(key="l", biz_id="c")["id"], *OVER)["state"] == "SUCCESS"
 
 
-@pytest.mark.parametrize("status, low, high", [(500, 2000, 2700), (502, 2000, 2700), (504, 2000, 2700)])
+@pytest.mark.parametrize("status, low, high", [(500, 2000, 4000), (502, 2000, 4000), (504, 2000, 4000)])
 def test_q07_of_other_failures(start, status, low, high):
     """Whatever is tried again is tried again no sooner than its reply asks for."""
     upstream, tasks = start(f"status {status} header Retry-After: 2\nstatus 200", policy={"min-backoff-ms": 100, "max-backoff-ms": 1000, "retry-on": EVERYTHING})
@@ -601,9 +608,8 @@ def test_q07_of_other_failures(start, status, low, high):
 def test_q07_nonsense_is_no_crash(start, value):
     upstream, tasks = start(f"status 503 header Retry-After: \"{value}\"\nstatus 200", policy=dict(QUICK, **{"deadline-ms": 86400000}))
     task = tasks.submit(key="k", biz_id="b")["id"]
-    wait_for(lambda: tasks.attempts(task) and tasks.get(task)["state"] != "RUNNING")
-    document = tasks.get(task)
-    assert document["state"] in ("RETRYING", "SUCCESS", "GIVEN_UP")
+    wait_for(lambda: tasks.attempts(task))
+    tasks.until(task, "RETRYING", "SUCCESS", "GIVEN_UP")
     assert tasks.ask("GET", "/v1/tasks")[0] == 200
 
 
