@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 LAB_SECONDS ?= 115
 LAB ?=
 
-.PHONY: help run test test-long test-nacos lint bench lab fuzz install clean
+.PHONY: help run test test-long test-nacos test-spring lint bench lab fuzz install clean
 
 help:
 	@echo 'make run                  start rea and three faulty services, and watch calls heal'
@@ -16,6 +16,7 @@ help:
 	@echo 'make test                 every test; a few minutes'
 	@echo 'make test-long            the same with repetitions and long runs'
 	@echo 'make test-nacos           the policy source against a real Nacos server (JDK, Maven)'
+	@echo 'make test-spring          a Spring Cloud OpenFeign application through rea (JDK, Maven)'
 	@echo 'make lint                 compilers, formatter, clang-tidy, and the rules of the house'
 	@echo 'make bench                rea beside its peers; BENCH="library" or proxy, store, tasks picks (BENCH="--rounds 1 --seconds 1": a quick look)'
 	@echo 'make lab                  retry policies under faults, in virtual time and on sockets; LAB_SECONDS=115: what doc/lab/REPORT.md has'
@@ -40,6 +41,11 @@ test-nacos:
 	@tools/bootstrap build test
 	@tools/build release src/rea
 	@$(PYTHON) tests/nacos/run . build/src/rea build/nacos
+
+test-spring:
+	@tools/bootstrap build test
+	@tools/build release src/rea
+	@$(PYTHON) tests/spring/run . build/src/rea build/spring
 
 lint:
 	@tools/bootstrap build test lint

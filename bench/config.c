@@ -1,6 +1,6 @@
 /*
- * What configuration costs: finding the operation of a request among a thousand, and loading a document with ten
- * thousand methods.
+ * What configuration costs: finding the operation of a request among a thousand, and a reload of a document
+ * with ten thousand methods.
  */
 #include <rea/config.h>
 
@@ -112,28 +112,48 @@ static void count_free(void *ptr, void *user_data)
 	free((size_t *)ptr - 2);
 }
 
-static void load(int kinds)
+static void on_change(enum rea_config_change kind, const char *text, void *user_data)
+{
+	(void)kind;
+	(void)text;
+	(void)user_data;
+}
+
+/* A whole reload: parse, compare with what is in force, let that go. other: the document after it. */
+static void reload(int kinds, int other)
 {
 	static const struct rea_alloc counting = {NULL, count_realloc, count_free};
-	size_t length;
-	char *text = make_document(kinds, &length);
-	double best = 0;
+	size_t lengths[2], counts[REA_CONFIG_CHANGES];
+	char *texts[] = {make_document(kinds, &lengths[0]), make_document(other, &lengths[1])};
+	struct rea_config *config, *next;
+	double best[3] = {0};
 
-	for (int round = 0; round < ROUNDS; round++) {
-		struct rea_config *config;
-		uint64_t start = cpu_ns();
-		double ms;
+	if (rea_config_parse("bench", texts[0], lengths[0], &counting, &config, NULL) != 0)
+		exit(1);
+	for (int round = 1; round <= ROUNDS; round++) {
+		uint64_t at[4] = {cpu_ns()};
 
-		if (rea_config_parse("bench", text, length, &counting, &config, NULL) != 0)
+		if (rea_config_parse("bench", texts[round % 2], lengths[round % 2], &counting, &next, NULL) != 0)
 			exit(1);
-		ms = (double)(cpu_ns() - start) / 1e6;
-		best = round == 0 || ms < best ? ms : best;
-		if (round == ROUNDS - 1)
-			printf("load %d methods, %d kinds: %.1f ms, %zu KiB kept (document %zu KiB)\n", METHODS, kinds,
-			    best, allocated / 1024, length / 1024);
+		at[1] = cpu_ns();
+		rea_config_compare(config, next, 20, on_change, NULL, counts);
+		at[2] = cpu_ns();
 		rea_config_unref(config);
+		at[3] = cpu_ns();
+		config = next;
+		for (int i = 0; i < 3; i++) {
+			double ms = (double)(at[i + 1] - at[i]) / 1e6;
+
+			best[i] = round == 1 || ms < best[i] ? ms : best[i];
+		}
 	}
-	free(text);
+	printf("reload %d methods, %d kinds: parse %.1f ms, compare %.2f ms (%zu methods differ), free %.2f ms; %zu "
+	       "KiB kept (document %zu KiB)\n",
+	    METHODS, kinds, best[0], best[1], counts[REA_CHANGED_METHOD], best[2], allocated / 1024,
+	    lengths[ROUNDS % 2] / 1024);
+	rea_config_unref(config);
+	free(texts[0]);
+	free(texts[1]);
 }
 
 int main(void)
@@ -144,7 +164,7 @@ int main(void)
 	printf("match among %d operations, parameter end: %.0f ns\n", OPERATIONS, match_ns(contract, "/4711?expand=all"));
 	printf("match among %d operations, two parameters: %.0f ns\n", OPERATIONS, match_ns(contract, "/4711/history/12"));
 	rea_contract_free(contract);
-	load(3);
-	load(METHODS);
+	reload(3, 4);
+	reload(METHODS, METHODS - 1);
 	return 0;
 }

@@ -183,8 +183,11 @@ int main(void)
 {
 	static const struct http_server_events server_events = {
 	    .on_request = on_request, .on_body = on_body, .on_body_end = on_body_end, .on_abort = on_abort};
-	static const struct http_client_events client_events = {
-	    on_response, on_response, on_response_body, on_response_end, on_error};
+	static const struct http_client_events client_events = {.on_interim = on_response,
+	    .on_response = on_response,
+	    .on_body = on_response_body,
+	    .on_body_end = on_response_end,
+	    .on_error = on_error};
 	struct codec codec = {0};
 	struct relay relay = {0};
 

@@ -282,7 +282,13 @@ static void on_error(struct http_client_stream *stream, enum http_error error)
 
 static void run_client(struct run *run, const char *data, size_t length, size_t step)
 {
-	static const struct http_client_events events = {on_interim, on_response, on_response_body, on_response_end, on_error};
+	static const struct http_client_events events = {
+	    .on_interim = on_interim,
+	    .on_response = on_response,
+	    .on_body = on_response_body,
+	    .on_body_end = on_response_end,
+	    .on_error = on_error,
+	};
 	struct http_client *client = h1_client_new(&events, &limits, run);
 	const char *method = (run->mode & TUNNEL) ? "CONNECT" : (run->mode & STREAM) ? "HEAD" : "POST";
 	struct http_request_head head = {.method = rea_slice_of(method),

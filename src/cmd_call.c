@@ -5,7 +5,8 @@
 #include "cmd.h"
 
 #include "base/buffer.h"
-#include "discovery/resolve.h"
+#include "discovery/members.h"
+#include "discovery/permits.h"
 #include "policy_values.h"
 #include "terminal.h"
 
@@ -216,27 +217,77 @@ static struct rea_slice authority_of(const char *url)
 	return rea_slice_make(start, strcspn(start, "/?#"));
 }
 
+/* What is found of a service's instances, and what was told last. */
+struct finding {
+	struct loop loop;
+	char notice[REA_EVENT_TEXT_MAX];
+};
+
+static void on_changed(void *user_data)
+{
+	(void)user_data;
+}
+
+static void on_notice(const char *text, void *user_data)
+{
+	struct finding *finding = user_data;
+
+	snprintf(finding->notice, sizeof(finding->notice), "%s", text);
+}
+
+static void on_settled(void *user_data)
+{
+	struct finding *finding = user_data;
+
+	loop_stop(&finding->loop);
+}
+
+static void take_instances(struct caller *caller, const struct roster_instance *items, size_t len)
+{
+	for (size_t i = 0; i < len && caller->instances.count < INSTANCES_MAX; i++) {
+		struct rea_instance *instance = &caller->items[caller->instances.count++];
+		const char *method = caller->call.method != NULL ? caller->call.method : "";
+
+		*instance = (struct rea_instance){.id = items[i].id, .weight = items[i].weight, .tier = items[i].tier};
+		instance->grant.permission = permits_of(items[i].permits, rea_slice_of(method));
+		if (instance->grant.permission != REA_PERMISSION_NONE)
+			instance->grant.source = REA_PERMISSION_SOURCE_REGISTRY;
+	}
+}
+
+/* As `rea serve` finds them, once. */
+static int find_instances(struct caller *caller, const struct rea_config_service *service, struct finding *finding)
+{
+	const struct members_events events = {on_changed, on_notice, on_settled, finding};
+	struct members *members = members_new(&finding->loop, service->name, &events);
+	const struct roster_instance *items;
+	size_t len;
+	int error = members == NULL ? REA_ERR_NOMEM : members_configure(members, caller->config);
+
+	if (error == 0) {
+		loop_run(&finding->loop);
+		items = members_of(members, service->name, &len);
+		take_instances(caller, items, len);
+	}
+	members_free(members);
+	return error == 0 ? 0 : out_of_memory();
+}
+
 static int add_instances(struct caller *caller, const struct rea_config_service *service)
 {
-	struct rea_instance_id ids[RESOLVE_ADDRESSES_MAX];
-	struct rea_error_info info;
+	struct finding finding = {.notice = ""};
+	int error;
 
-	for (size_t i = 0; i < service->instances_len; i++) {
-		size_t count;
-
-		/* A name that cannot be looked up now is no reason not to call the others. */
-		if (resolve_address(service->instances[i].address, ids, RESOLVE_ADDRESSES_MAX, &count, &info) != 0) {
-			tell(&info);
-			continue;
-		}
-		for (size_t j = 0; j < count && caller->instances.count < INSTANCES_MAX; j++)
-			caller->items[caller->instances.count++] =
-			    (struct rea_instance){.id = ids[j], .weight = service->instances[i].weight};
-	}
+	if (loop_init(&finding.loop, uv_hrtime()) != 0)
+		return out_of_memory();
+	error = find_instances(caller, service, &finding);
+	loop_fini(&finding.loop);
+	if (error == 0 && caller->instances.count == 0 && finding.notice[0] != '\0')
+		fprintf(stderr, "rea: %s\n", finding.notice);
 	caller->instances.items = caller->items;
 	caller->instances.balance = service->balance;
 	caller->call.instances = &caller->instances;
-	return 0;
+	return error;
 }
 
 static const char *method_of(const struct options *options)

@@ -42,6 +42,8 @@ static int usage(FILE *out)
 	    "      --cloud-version V      version of Spring Cloud, such as 2022.0.3\n"
 	    "      --boot-version V       version of Spring Boot, when that of Cloud is not known\n"
 	    "      --retryer P,MAX,N      a Retryer bean in code: period and maximum in ms, attempts\n"
+	    "      --retryable D,N        @Retryable around the calls in code: delay in ms, attempts\n"
+	    "      --instances SERVICE=N  so many instances has a service, where the files do not say\n"
 	    "      --keyed                writes carry an Idempotency-Key\n"
 	    "      --limit N              requests for one call that are still well (default: 4)\n"
 	    "  -k, --kind KIND            read every file as spring, rea, istio, envoy, grpc, nginx or haproxy\n"
@@ -84,6 +86,33 @@ static bool read_retryer(const char *text, struct check_retryer *ret_retryer)
 	return true;
 }
 
+static bool read_retryable(const char *text, struct check_retryable *ret_retryable)
+{
+	unsigned long delay, requests;
+	const char *end;
+
+	if (!read_number(text, 3600000, &delay, &end) || *end != ',' || !read_number(end + 1, 1000, &requests, &end) ||
+	    *end != '\0' || requests < 1)
+		return false;
+	*ret_retryable = (struct check_retryable){delay * UINT64_C(1000000), (uint32_t)requests};
+	return true;
+}
+
+/* The service's name is cut off in place: the text is an argument of the program. */
+static bool read_instances(char *text, struct check_options *options)
+{
+	char *equals = strrchr(text, '=');
+	unsigned long count;
+	const char *end;
+
+	if (equals == NULL || equals == text || options->instances_len == CHECK_INSTANCES_MAX ||
+	    !read_number(equals + 1, 100000, &count, &end) || *end != '\0' || count < 1)
+		return false;
+	*equals = '\0';
+	options->instances[options->instances_len++] = (struct check_instances){text, count};
+	return true;
+}
+
 static bool read_kind(const char *text, enum check_kind *ret_kind)
 {
 	static const struct {
@@ -115,10 +144,20 @@ static bool read_format(const char *text, enum format *ret_format)
 	return false;
 }
 
-enum { OPTION_CLASSPATH = 256, OPTION_CLOUD, OPTION_BOOT, OPTION_RETRYER, OPTION_KEYED, OPTION_LIMIT, OPTION_FIX };
+enum {
+	OPTION_CLASSPATH = 256,
+	OPTION_CLOUD,
+	OPTION_BOOT,
+	OPTION_RETRYER,
+	OPTION_RETRYABLE,
+	OPTION_INSTANCES,
+	OPTION_KEYED,
+	OPTION_LIMIT,
+	OPTION_FIX
+};
 
 /* Returns 0, or the exit code. */
-static int read_option(struct command *command, int option, const char *value)
+static int read_option(struct command *command, int option, char *value)
 {
 	unsigned long number;
 	const char *end;
@@ -153,6 +192,14 @@ static int read_option(struct command *command, int option, const char *value)
 		return read_retryer(value, &command->options.retryer)
 			   ? 0
 			   : wrong("--retryer", value, "PERIOD,MAX,ATTEMPTS, up to 3600000 ms and 1000 attempts");
+	case OPTION_RETRYABLE:
+		return read_retryable(value, &command->options.retryable)
+			   ? 0
+			   : wrong("--retryable", value, "DELAY,ATTEMPTS, up to 3600000 ms and 1000 attempts");
+	case OPTION_INSTANCES:
+		return read_instances(value, &command->options)
+			   ? 0
+			   : wrong("--instances", value, "SERVICE=N, up to 100000 instances and 64 services");
 	case OPTION_KEYED:
 		command->options.keyed = true;
 		return 0;
@@ -380,8 +427,10 @@ int cmd_check(int argc, char **argv)
 	    {"kind", required_argument, NULL, 'k'}, {"classpath", required_argument, NULL, OPTION_CLASSPATH},
 	    {"cloud-version", required_argument, NULL, OPTION_CLOUD},
 	    {"boot-version", required_argument, NULL, OPTION_BOOT}, {"retryer", required_argument, NULL, OPTION_RETRYER},
-	    {"keyed", no_argument, NULL, OPTION_KEYED}, {"limit", required_argument, NULL, OPTION_LIMIT},
-	    {"fix", no_argument, NULL, OPTION_FIX}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+	    {"retryable", required_argument, NULL, OPTION_RETRYABLE},
+	    {"instances", required_argument, NULL, OPTION_INSTANCES}, {"keyed", no_argument, NULL, OPTION_KEYED},
+	    {"limit", required_argument, NULL, OPTION_LIMIT}, {"fix", no_argument, NULL, OPTION_FIX},
+	    {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	struct command command = {.options = {.product_max = CHECK_PRODUCT_MAX_DEFAULT}};
 	size_t count;
 	int option, result = 0;

@@ -130,6 +130,24 @@ static void show_instances(const json_t *instances)
 	}
 }
 
+static void show_discovery(const json_t *discovery)
+{
+	const char *source = json_string_value(json_object_get(discovery, "source"));
+
+	if (source == NULL)
+		return;
+	printf("  found by            %s", source);
+	if (json_object_get(discovery, "age_ms") == NULL)
+		printf(", which has told nothing yet");
+	else if (json_is_true(json_object_get(discovery, "troubled")))
+		printf(", which has not answered for %.0f s", number(discovery, "age_ms") / 1e3);
+	if (json_is_true(json_object_get(discovery, "empty_held")))
+		printf("; it lists none, so the last ones hold");
+	if (json_is_true(json_object_get(discovery, "protection")))
+		printf("; below its protection threshold, so nobody knows which are healthy");
+	printf("\n");
+}
+
 static void show_service(const json_t *service)
 {
 	const json_t *budget = json_object_get(service, "budget");
@@ -145,6 +163,7 @@ static void show_service(const json_t *service)
 	    number(service, "parked_calls_max"));
 	printf("  retries in flight   %.0f of %.0f, of all services\n", number(service, "retries_in_flight"),
 	    number(service, "concurrent_retries_max"));
+	show_discovery(json_object_get(service, "discovery"));
 	show_instances(json_object_get(service, "instances"));
 }
 

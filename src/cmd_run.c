@@ -424,7 +424,7 @@ static void make_key(struct rea_random *random, char key[KEY_BYTES])
 	    (unsigned long long)rea_random_next(random));
 }
 
-/* Evidence is of one process: what processes share are counts. */
+/* One run sees a few outcomes, and no latency: a share of the runs says more than evidence would. */
 static void make_shareable(struct rea_budget_policy *budget)
 {
 	if (budget->rule == REA_BUDGET_EVIDENCE)

@@ -6,9 +6,12 @@
 #include "admin/admin.h"
 #include "base/buffer.h"
 #include "base/container.h"
-#include "discovery/resolve.h"
+#include "certificates.h"
+#include "discovery/members.h"
+#include "discovery/registrar.h"
 #include "discovery/sources.h"
 #include "discovery/watch.h"
+#include "found.h"
 #include "proxy/proxy.h"
 #include "queue/api.h"
 #include "sinks.h"
@@ -24,10 +27,13 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Descriptors that are not connections: loops, listeners, files, admin. */
 #define FILES_RESERVED 32
+/* Keys and methods that an event names of a new configuration; the others are counted. */
+#define CHANGES_TOLD_MAX 20
 #define WORKER_STACK_BYTES ((size_t)256 * 1024)
 
 struct server;
@@ -35,6 +41,7 @@ struct server;
 struct worker_listener {
 	struct worker_thread *thread;
 	struct loop_http_listener *listener; /* NULL when it is gone */
+	struct tls_context *tls;             /* under server->lock; NULL = none */
 };
 
 struct worker_thread {
@@ -67,6 +74,8 @@ struct server {
 	struct rea_buffer policy; /* what the sources told last that was good */
 	char policy_name[320];
 	struct sources *sources; /* NULL = none */
+	struct members *members; /* the instances of the services */
+	struct registrar *registrar;
 	struct worker_thread *threads;
 	uint32_t threads_len, threads_running;
 	uv_mutex_t lock;
@@ -75,14 +84,17 @@ struct server {
 	struct queue *queue; /* NULL = no tasks */
 	struct api *task_api;
 	struct watch *watch;
+	struct certificates *certificates;
 	struct watch **contract_files; /* NULL where one could not be watched */
 	size_t contract_files_len;
+	struct watch **named_files; /* what the document names that was refused last, and the running one does not */
+	size_t named_files_len;
 	struct sinks sinks;
 	struct loop_post drain_events;
 	atomic_bool drain_events_due;
 	uv_signal_t signals[4];
 	size_t signals_len;
-	bool ready, stopping, queue_stopped;
+	bool ready, stopping, queue_stopped, unregistered;
 	uint64_t reloads, rejects;
 	int64_t loaded_unix_ns;
 	struct rea_error_info last_error; /* message "" = none */
@@ -103,7 +115,7 @@ static void drain_events(struct loop_post *post)
 	struct rea_event event;
 
 	atomic_store(&server->drain_events_due, false);
-	for (uint32_t i = 0; i < server->threads_len + (server->queue != NULL); i++) {
+	for (uint32_t i = 0; server->proxy != NULL && i < server->threads_len + 1; i++) {
 		struct rea_event_queue *queue = proxy_worker_events(proxy_worker(server->proxy, i));
 
 		while (rea_event_queue_peek(queue, &event)) {
@@ -123,21 +135,25 @@ static void on_notify(void *user_data)
 		loop_post(&server->loop, &server->drain_events);
 }
 
-static void push_config_event(struct server *server, const char *detail, const struct rea_error_info *error)
+static void keep_config_event(struct server *server, const char *detail)
 {
-	char text[512];
-	struct rea_event event = {.type = REA_EVENT_CONFIG};
-	int length;
+	struct rea_event event = {.type = REA_EVENT_CONFIG, .detail = {detail, strlen(detail)}};
 
-	if (error != NULL)
-		length = snprintf(text, sizeof(text), "%s %s:%u:%u: %s%s%s", detail, error->file, error->line,
-		    error->column, error->key, error->key[0] != '\0' ? ": " : "", error->message);
-	else
-		length = snprintf(text, sizeof(text), "%s", detail);
 	event.time_unix_ns = loop_wall_ns(&server->loop);
 	event.time_ns = event.attempt_start_ns = loop_now(&server->loop);
-	event.detail = (struct rea_text){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1};
 	sinks_keep(&server->sinks, &event);
+}
+
+static void push_config_event(struct server *server, const char *detail, const struct rea_error_info *error)
+{
+	char text[1024];
+
+	if (error != NULL) {
+		snprintf(text, sizeof(text), "%s %s:%u:%u: %s%s%s", detail, error->file, error->line, error->column,
+		    error->key, error->key[0] != '\0' ? ": " : "", error->message);
+		detail = text;
+	}
+	keep_config_event(server, detail);
 	sinks_flush(&server->sinks);
 }
 
@@ -157,71 +173,18 @@ static void print_error(const struct rea_error_info *error)
 	fprintf(stderr, "%s\n", error->message);
 }
 
-struct resolved {
-	struct proxy_instance **instances;
-	size_t *counts;
-	size_t services;
-};
-
-static void resolved_free(struct resolved *resolved)
-{
-	for (size_t i = 0; resolved->instances != NULL && i < resolved->services; i++)
-		free(resolved->instances[i]);
-	free(resolved->instances);
-	free(resolved->counts);
-}
-
-/* A name that does not resolve leaves its service without that instance, and says so: the rest goes on. */
-static bool resolve_service(const struct rea_config_service *service, struct proxy_instance **ret_instances, size_t *ret_count)
-{
-	struct proxy_instance *instances = NULL, *grown;
-	size_t count = 0;
-
-	for (size_t i = 0; i < service->instances_len; i++) {
-		struct rea_instance_id ids[RESOLVE_ADDRESSES_MAX];
-		struct rea_error_info error;
-		size_t found = 0;
-
-		if (resolve_address(service->instances[i].address, ids, RESOLVE_ADDRESSES_MAX, &found, &error) != 0) {
-			fprintf(stderr, "rea: service %s: %s\n", service->name, error.message);
-			continue;
-		}
-		grown = realloc(instances, (count + found) * sizeof(*instances));
-		if (grown == NULL) {
-			free(instances);
-			return false;
-		}
-		instances = grown;
-		for (size_t k = 0; k < found; k++)
-			instances[count++] =
-			    (struct proxy_instance){ids[k], service->instances[i].weight, service->instances[i].host};
-	}
-	*ret_instances = instances;
-	*ret_count = count;
-	return true;
-}
-
 static int install(struct server *server, struct rea_config *config)
 {
-	struct resolved resolved = {.services = rea_config_services_count(config)};
-	int error = REA_ERR_NOMEM;
+	int error = found_install(server->proxy, config, server->members);
 
-	resolved.instances = calloc(resolved.services + 1, sizeof(*resolved.instances));
-	resolved.counts = calloc(resolved.services + 1, sizeof(*resolved.counts));
-	if (resolved.instances == NULL || resolved.counts == NULL)
-		goto end;
-	for (size_t i = 0; i < resolved.services; i++)
-		if (!resolve_service(rea_config_service(config, i), &resolved.instances[i], &resolved.counts[i]))
-			goto end;
-	error = proxy_install(
-	    server->proxy, config, (const struct proxy_instance *const *)resolved.instances, resolved.counts);
 	if (error == 0) {
+		/* It may be the same one. */
+		rea_config_ref(config);
 		rea_config_unref(server->config);
-		server->config = rea_config_ref(config);
+		server->config = config;
+		certificates_settle(server->certificates, config);
 		server->loaded_unix_ns = loop_wall_ns(&server->loop);
 	}
-end:
-	resolved_free(&resolved);
 	return error;
 }
 
@@ -242,11 +205,15 @@ static uint32_t connections_max(const struct server *server)
 	return share < configured ? (uint32_t)share : configured;
 }
 
-static void http_options(struct worker_thread *thread, struct loop_http_options *ret_options)
+static void http_options(struct worker_listener *listener, struct loop_http_options *ret_options)
 {
+	struct worker_thread *thread = listener->thread;
+
 	proxy_worker_http(thread->worker, ret_options);
 	uv_mutex_lock(&thread->server->lock);
 	ret_options->connections_max = thread->connections_max;
+	/* A reference of its own: the next reload must not take it from under the listener. */
+	ret_options->tls = tls_context_ref(listener->tls);
 	uv_mutex_unlock(&thread->server->lock);
 }
 
@@ -258,10 +225,29 @@ static void on_configure(struct loop_post *post)
 	uv_mutex_lock(&thread->server->lock);
 	thread->configure_pending = false;
 	uv_mutex_unlock(&thread->server->lock);
-	http_options(thread, &options);
 	for (size_t i = 0; i < thread->listeners_len; i++)
-		if (thread->listeners[i].listener != NULL)
+		if (thread->listeners[i].listener != NULL) {
+			http_options(&thread->listeners[i], &options);
 			loop_http_listener_configure(thread->listeners[i].listener, &options);
+			tls_context_unref(options.tls);
+		}
+}
+
+/* What listens was settled at the start; with which certificates, by the running configuration. */
+static void listen_with(struct worker_thread *thread)
+{
+	const struct rea_config_settings *settings = rea_config_settings(thread->server->config);
+
+	for (size_t i = 0; i < thread->listeners_len && i < settings->listen_len; i++) {
+		struct tls_context *before = thread->listeners[i].tls,
+				   *now = certificates_listener(thread->server->certificates, settings->listen[i].tls);
+
+		/* TLS or none is a matter of the start. */
+		if ((before == NULL) != (now == NULL))
+			continue;
+		thread->listeners[i].tls = tls_context_ref(now);
+		tls_context_unref(before);
+	}
 }
 
 /* After proxy_install: posts are run in order, so the new snapshot is already in place when limits and timeouts follow. */
@@ -274,6 +260,7 @@ static void configure_workers(struct server *server)
 
 		uv_mutex_lock(&server->lock);
 		thread->connections_max = connections_max(server);
+		listen_with(thread);
 		post = !thread->configure_pending;
 		thread->configure_pending = true;
 		uv_mutex_unlock(&server->lock);
@@ -321,10 +308,10 @@ static void on_drain(struct loop_post *post)
 		loop_http_listener_drain(thread->listeners[i].listener, on_listener_done, &thread->listeners[i]);
 }
 
-/* All that was under way is over: the calls, and the deliveries of tasks. */
+/* All that was under way is over: the calls, the deliveries of tasks, and what registries were told. */
 static void end_if_done(struct server *server)
 {
-	if (server->threads_running == 0 && (server->queue == NULL || server->queue_stopped))
+	if (server->threads_running == 0 && server->unregistered && (server->queue == NULL || server->queue_stopped))
 		loop_stop(&server->loop);
 }
 
@@ -350,20 +337,26 @@ static void run_worker(void *arg)
 static int listen_worker(
     struct worker_thread *thread, const char *const *addresses, size_t count, struct rea_error_info *ret_info)
 {
+	const struct rea_config_settings *settings = rea_config_settings(thread->server->config);
 	struct loop_http_options options;
 
 	thread->connections_max = connections_max(thread->server);
-	http_options(thread, &options);
 	thread->listeners = calloc(count, sizeof(struct worker_listener));
 	if (thread->listeners == NULL)
 		return REA_ERR_NOMEM;
 	for (size_t i = 0; i < count; i++) {
-		int error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i],
-		    thread->server->threads_len > 1, &options, &thread->listeners[i].listener, ret_info);
+		struct worker_listener *listener = &thread->listeners[i];
+		int error;
 
+		listener->thread = thread;
+		listener->tls =
+		    tls_context_ref(certificates_listener(thread->server->certificates, settings->listen[i].tls));
+		http_options(listener, &options);
+		error = loop_http_listen(proxy_worker_loop(thread->worker), addresses[i],
+		    thread->server->threads_len > 1, &options, &listener->listener, ret_info);
+		tls_context_unref(options.tls);
 		if (error != 0)
 			return error;
-		thread->listeners[i].thread = thread;
 		thread->listeners_len = thread->listeners_open = i + 1;
 	}
 	return 0;
@@ -423,7 +416,8 @@ static void tell_restart_keys(const struct server *server, const struct rea_conf
 	bool listen = now->listen_len != next->listen_len;
 
 	for (size_t i = 0; !listen && i < now->listen_len; i++)
-		listen = strcmp(now->listen[i].address, next->listen[i].address) != 0;
+		listen = strcmp(now->listen[i].address, next->listen[i].address) != 0 ||
+			 (now->listen[i].tls == NULL) != (next->listen[i].tls == NULL);
 	if (listen || strcmp(now->admin, next->admin) != 0 || now->threads != next->threads)
 		fprintf(stderr, "rea: listen, admin and threads take effect at the next start\n");
 	if (now->events.ring != next->events.ring || now->events.queue_bytes != next->events.queue_bytes ||
@@ -457,6 +451,55 @@ static void tell_loaded(struct server *server, const struct rea_config *config, 
 	fprintf(stderr, "rea: %s\n", detail);
 }
 
+/* As many changes as fit stand in one event, and the next ones in another. */
+struct changes {
+	struct server *server;
+	enum rea_config_change kind;
+	char text[REA_EVENT_TEXT_MAX + 1];
+	size_t length; /* 0 = none as yet */
+};
+
+static void keep_changes(struct changes *changes)
+{
+	if (changes->length > 0)
+		keep_config_event(changes->server, changes->text);
+	changes->length = 0;
+}
+
+static void on_change(enum rea_config_change kind, const char *text, void *user_data)
+{
+	struct changes *changes = user_data;
+	size_t length = strlen(text);
+
+	if (kind != changes->kind || changes->length + 2 + length > REA_EVENT_TEXT_MAX)
+		keep_changes(changes);
+	changes->kind = kind;
+	if (changes->length > 0)
+		changes->length += (size_t)snprintf(
+		    changes->text + changes->length, sizeof(changes->text) - changes->length, ", %s", text);
+	else
+		changes->length = (size_t)snprintf(changes->text, sizeof(changes->text), "changed %s: %s",
+		    kind == REA_CHANGED_KEY ? "keys" : "methods", text);
+	/* One that fits nowhere was cut. */
+	if (changes->length >= sizeof(changes->text))
+		changes->length = sizeof(changes->text) - 1;
+}
+
+static void tell_changes(struct server *server, const struct rea_config *before, const struct rea_config *after)
+{
+	struct changes changes = {.server = server};
+	size_t counts[REA_CONFIG_CHANGES];
+
+	rea_config_compare(before, after, CHANGES_TOLD_MAX, on_change, &changes, counts);
+	keep_changes(&changes);
+	if (counts[REA_CHANGED_KEY] > CHANGES_TOLD_MAX || counts[REA_CHANGED_METHOD] > CHANGES_TOLD_MAX) {
+		snprintf(changes.text, sizeof(changes.text), "changed in all: %zu keys, %zu methods",
+		    counts[REA_CHANGED_KEY], counts[REA_CHANGED_METHOD]);
+		keep_config_event(server, changes.text);
+	}
+	sinks_flush(&server->sinks);
+}
+
 static void on_contract_file(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
 {
 	struct server *server = user_data;
@@ -484,25 +527,97 @@ static void watch_contract_files(struct server *server)
 		    &server->contract_files[i]);
 }
 
+/* What is not there stays so until it is. */
+static void on_named_file(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
+{
+	if (text != NULL)
+		on_contract_file(text, length, error, user_data);
+}
+
+static void forget_named_files(struct server *server)
+{
+	for (size_t i = 0; i < server->named_files_len; i++)
+		watch_stop(server->named_files[i]);
+	free(server->named_files);
+	server->named_files = NULL;
+	server->named_files_len = 0;
+}
+
+static void watch_named_file(const struct rea_config_contract_file *file, void *user_data)
+{
+	struct server *server = user_data;
+	size_t count;
+	const struct rea_config_contract_file *files = rea_config_contract_files(server->config, &count);
+	struct watch **grown;
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(files[i].path, file->path) == 0)
+			return;
+	grown = realloc(server->named_files, (server->named_files_len + 1) * sizeof(*grown));
+	if (grown == NULL)
+		return;
+	server->named_files = grown;
+	if (watch_start(&server->loop, file->path, file->version, on_named_file, server, &grown[server->named_files_len]) == 0)
+		server->named_files_len++;
+}
+
+/* A document that was refused: the fault may be in a file that it names, and be mended there. */
+static void watch_named_files(struct server *server, const char *text, size_t length)
+{
+	forget_named_files(server);
+	rea_config_named_files(server->path, text, length, NULL, watch_named_file, server);
+}
+
+static void on_certificates_notice(const char *text, void *user_data)
+{
+	struct server *server = user_data;
+
+	fprintf(stderr, "rea: %s\n", text);
+	push_config_event(server, text, NULL);
+}
+
+/* So that nobody need find it out. */
+static void tell_unverified(struct server *server, const struct rea_config *config)
+{
+	for (size_t i = 0; i < rea_config_services_count(config); i++) {
+		const struct rea_config_service *service = rea_config_service(config, i);
+		char text[320];
+
+		if (service->tls == NULL || service->tls->verify)
+			continue;
+		snprintf(text, sizeof(text),
+		    "service %s: the certificates of its instances are not verified (`verify: false`, line %u)",
+		    service->name, service->tls->line);
+		on_certificates_notice(text, server);
+	}
+}
+
 static void take_up(struct server *server, struct rea_config *config, const char *of)
 {
 	bool same = strcmp(rea_config_version(config), rea_config_version(server->config)) == 0;
+	struct rea_config *before = rea_config_ref(server->config);
 
 	tell_restart_keys(server, config);
-	if (install(server, config) != 0) {
+	if (members_configure(server->members, config) != 0 || install(server, config) != 0 ||
+	    registrar_configure(server->registrar, config) != 0) {
 		fprintf(stderr, "rea: out of memory: the running configuration stays\n");
+		rea_config_unref(before);
 		return;
 	}
 	memset(&server->last_error, 0, sizeof(server->last_error));
+	forget_named_files(server);
 	configure_workers(server);
 	if (server->queue != NULL)
 		queue_configure(server->queue, config);
 	/* Asked for again by SIGHUP: names were resolved anew, and that is all. */
-	if (same)
-		return;
-	watch_contract_files(server);
-	server->reloads++;
-	tell_loaded(server, config, of);
+	if (!same) {
+		watch_contract_files(server);
+		server->reloads++;
+		tell_loaded(server, config, of);
+		tell_changes(server, before, config);
+		tell_unverified(server, config);
+	}
+	rea_config_unref(before);
 }
 
 /* What only those who deliver tasks can judge. */
@@ -539,6 +654,30 @@ static void take_up_base(struct server *server, struct rea_config *base)
 	sources_again(server->sources);
 }
 
+/* ---- certificates ---- */
+
+static int prepare_certificates(struct server *server, const struct rea_config *config, struct rea_error_info *ret_info)
+{
+	return certificates_prepare(
+	    server->certificates, config, loop_wall_ns(&server->loop) / (int64_t)REA_NS_PER_S, ret_info);
+}
+
+/* Connections that are made from now on have the new ones; what is open stays as it is. */
+static void on_certificates_changed(void *user_data)
+{
+	struct server *server = user_data;
+	struct rea_error_info why;
+	int news = server->stopping ? 0 : prepare_certificates(server, server->config, &why);
+
+	if (news < 0) {
+		reject(server, &why);
+	} else if (news > 0 && install(server, server->config) == 0) {
+		configure_workers(server);
+		fprintf(stderr, "rea: certificates read again\n");
+		push_config_event(server, "certificates read again", NULL);
+	}
+}
+
 static void on_watch(const char *text, size_t length, const struct rea_error_info *error, void *user_data)
 {
 	struct server *server = user_data;
@@ -551,7 +690,8 @@ static void on_watch(const char *text, size_t length, const struct rea_error_inf
 		reject(server, error);
 	} else if (rea_config_parse(server->path, text, length, NULL, &config, &why) != 0) {
 		reject(server, &why);
-	} else if (check_tasks(server->path, config, &why) != 0) {
+		watch_named_files(server, text, length);
+	} else if (check_tasks(server->path, config, &why) != 0 || prepare_certificates(server, config, &why) < 0) {
 		reject(server, &why);
 		rea_config_unref(config);
 	} else {
@@ -612,6 +752,39 @@ static void on_settled(void *user_data)
 	loop_stop(&server->loop);
 }
 
+/* ---- instances ---- */
+
+static void on_members_changed(void *user_data)
+{
+	struct server *server = user_data;
+
+	if (server->proxy != NULL && found_install(server->proxy, server->config, server->members) != 0)
+		fprintf(stderr, "rea: out of memory: instances stay as they were\n");
+}
+
+/* Once calls can come. */
+static int start_registrar(struct server *server, struct rea_error_info *ret_info)
+{
+	const struct registrar_events events = {on_source_notice, server};
+
+	server->registrar = registrar_new(&server->loop, &events);
+	if (server->registrar == NULL || registrar_configure(server->registrar, server->config) != 0)
+		return no_memory(ret_info);
+	return 0;
+}
+
+/* Wait until the services have instances, or have none for a reason. */
+static int find_members(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
+{
+	const struct members_events events = {on_members_changed, on_source_notice, on_settled, server};
+
+	server->members = members_new(&server->loop, NULL, &events);
+	if (server->members == NULL || members_configure(server->members, config) != 0)
+		return no_memory(ret_info);
+	loop_run(&server->loop);
+	return 0;
+}
+
 /* Ask them, and wait until it is known what holds: nobody is served under a policy that is not. */
 static int ask_sources(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
 {
@@ -631,6 +804,14 @@ static int ask_sources(struct server *server, struct rea_config *config, struct 
 
 /* ---- end ---- */
 
+static void on_unregistered(void *arg)
+{
+	struct server *server = arg;
+
+	server->unregistered = true;
+	end_if_done(server);
+}
+
 static void on_queue_stopped(void *arg)
 {
 	struct server *server = arg;
@@ -649,6 +830,7 @@ static void stop(struct server *server)
 		_exit(1);
 	}
 	server->stopping = true;
+	registrar_stop(server->registrar, on_unregistered, server);
 	follow_end(server->sinks.follow);
 	if (server->queue != NULL)
 		queue_stop(server->queue, rea_time_add(loop_now(&server->loop), drain_ns), on_queue_stopped, server);
@@ -672,6 +854,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		watch_look(server->watch, true);
 		if (server->sources != NULL)
 			sources_look(server->sources);
+		members_look(server->members);
 	} else {
 		stop(server);
 	}
@@ -701,8 +884,13 @@ static void metrics(struct rea_prometheus *out, void *user_data)
 
 	proxy_metrics(server->proxy, out);
 	sinks_metrics(&server->sinks, out);
+	members_metrics(server->members, out);
+	registrar_metrics(server->registrar, out);
+	certificates_metrics(server->certificates, out);
 	if (server->queue != NULL)
 		queue_metrics(server->queue, out);
+	if (server->sources != NULL)
+		sources_metrics(server->sources, out);
 	write_metric(out, "rea_config_reloads_total", REA_METRIC_COUNTER, "Configurations taken up after the first.",
 	    (double)server->reloads);
 	write_metric(out, "rea_config_rejects_total", REA_METRIC_COUNTER,
@@ -729,8 +917,9 @@ static bool show_service(struct rea_slice name, struct admin_service *ret_servic
 {
 	const struct server *server = user_data;
 	struct proxy_service_view view;
+	struct members_view found;
 
-	if (!proxy_look(server->proxy, name, &view))
+	if (!proxy_look(server->proxy, name, &view) || !members_look_at(server->members, name, &found))
 		return false;
 	*ret_service = (struct admin_service){
 	    .budget = view.budget,
@@ -738,6 +927,12 @@ static bool show_service(struct rea_slice name, struct admin_service *ret_servic
 	    .parked_calls_max = rea_retry_limit_max(view.parking),
 	    .retries_in_flight = rea_retry_limit_in_use(view.limit),
 	    .concurrent_retries_max = rea_retry_limit_max(view.limit),
+	    .discovery = {.source = found.source,
+		.age_ns = found.age_ns,
+		.failures = found.failures,
+		.troubled = found.troubled,
+		.empty_held = found.held,
+		.protection = found.protection},
 	};
 	return true;
 }
@@ -749,7 +944,12 @@ static bool show_instance(struct rea_slice service, size_t index, struct admin_i
 
 	if (!proxy_look_instance(server->proxy, service, index, &view))
 		return false;
-	*ret_instance = (struct admin_instance){.ejected = view.ejected, .ejections = view.ejections};
+	*ret_instance = (struct admin_instance){.ejected = view.ejected,
+	    .ejections = view.ejections,
+	    .weight = view.weight,
+	    .tier = view.tier,
+	    .unhealthy = view.unhealthy,
+	    .usable = view.usable};
 	memcpy(ret_instance->address, view.address, sizeof(view.address));
 	return true;
 }
@@ -773,14 +973,23 @@ static void raise_file_limit(void)
 	}
 }
 
+static struct tls_context *service_tls(const struct rea_config_service *service, void *user_data)
+{
+	const struct server *server = user_data;
+
+	return certificates_service(server->certificates, service);
+}
+
 static int make_proxy(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
 {
 	const struct rea_config_settings *settings = rea_config_settings(config);
 	const struct proxy_options options = {
 	    .threads = settings->threads,
-	    .loop = settings->tasks.file != NULL ? &server->loop : NULL,
+	    .loop = &server->loop,
+	    .health_changed = on_members_changed,
 	    .events_queue_bytes = settings->events.queue_bytes,
 	    .notify = on_notify,
+	    .tls = service_tls,
 	    .user_data = server,
 	    .seed = rea_random_next(&server->loop.random),
 	};
@@ -800,8 +1009,7 @@ static int make_proxy(struct server *server, struct rea_config *config, struct r
 		thread->ended.fn = on_worker_ended;
 		proxy_worker_start(thread->worker);
 	}
-	if (options.loop != NULL)
-		proxy_worker_start(proxy_worker(server->proxy, server->threads_len));
+	proxy_worker_start(proxy_worker(server->proxy, server->threads_len));
 	return 0;
 }
 
@@ -905,16 +1113,27 @@ static void announce(struct server *server)
 
 static int start(struct server *server, struct rea_config *config, struct rea_error_info *ret_info)
 {
+	const struct certificates_events events = {on_certificates_changed, on_certificates_notice, server};
 	int error = sinks_open(&server->sinks, &server->loop, rea_config_settings(config), ret_info);
+
+	server->certificates = certificates_new(&server->loop, &events);
+	if (error == 0 && server->certificates == NULL)
+		error = no_memory(ret_info);
+	if (error == 0 && prepare_certificates(server, config, ret_info) < 0)
+		error = REA_ERR_INVALID;
 
 	if (error == 0 && rea_config_settings(config)->sources.policy_len > 0)
 		error = ask_sources(server, config, ret_info);
+	if (error == 0)
+		error = find_members(server, server->next != NULL ? server->next : config, ret_info);
 	if (error == 0)
 		error = make_proxy(server, server->next != NULL ? server->next : config, ret_info);
 	if (error == 0 && rea_config_settings(config)->tasks.file != NULL)
 		error = start_tasks(server, config, ret_info);
 	if (error == 0)
 		error = listen_workers(server, ret_info);
+	if (error == 0)
+		error = start_registrar(server, ret_info);
 	if (error == 0)
 		error = start_admin(server, ret_info);
 	if (error != 0)
@@ -923,6 +1142,7 @@ static int start(struct server *server, struct rea_config *config, struct rea_er
 	if (watch_start(&server->loop, server->path, rea_config_version(config), on_watch, server, &server->watch) != 0)
 		return no_memory(ret_info);
 	watch_contract_files(server);
+	tell_unverified(server, server->config);
 	return start_threads(server, ret_info);
 }
 
@@ -930,21 +1150,30 @@ static void finish(struct server *server)
 {
 	drain_events(&server->drain_events);
 	watch_stop(server->watch);
+	forget_named_files(server);
 	for (size_t i = 0; i < server->contract_files_len; i++)
 		watch_stop(server->contract_files[i]);
 	free(server->contract_files);
+	certificates_free(server->certificates);
 	sources_stop(server->sources);
+	members_free(server->members);
+	registrar_free(server->registrar);
 	admin_close(server->admin, NULL, NULL);
 	queue_free(server->queue);
-	if (server->queue != NULL)
+	if (server->proxy != NULL) {
+		proxy_stop_checks(server->proxy);
 		proxy_worker_stop(proxy_worker(server->proxy, server->threads_len));
+	}
 	for (size_t i = 0; i < server->signals_len; i++)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
 	loop_fini(&server->loop);
 	api_free(server->task_api);
 	proxy_free(server->proxy);
-	for (uint32_t i = 0; i < server->threads_len; i++)
+	for (uint32_t i = 0; i < server->threads_len; i++) {
+		for (size_t k = 0; k < server->threads[i].listeners_len; k++)
+			tls_context_unref(server->threads[i].listeners[k].tls);
 		free(server->threads[i].listeners);
+	}
 	free(server->threads);
 	sinks_close(&server->sinks);
 	rea_config_unref(server->config);
@@ -975,6 +1204,26 @@ static int serve(const char *path, struct rea_config *config)
 	loop_run(&server.loop);
 	finish(&server);
 	return 0;
+}
+
+static void print_notice(const char *text, void *user_data)
+{
+	(void)user_data;
+	fprintf(stderr, "rea: %s\n", text);
+}
+
+/* Are its certificates, keys and authorities there, and do they belong together? Returns the exit code. */
+static int check_certificates(const struct rea_config *config)
+{
+	const struct certificates_events events = {NULL, print_notice, NULL};
+	struct certificates *certificates = certificates_new(NULL, &events);
+	struct rea_error_info why = {.message = "out of memory"};
+	int result = certificates == NULL ? REA_ERR_NOMEM : certificates_prepare(certificates, config, time(NULL), &why);
+
+	if (result < 0)
+		print_error(&why);
+	certificates_free(certificates);
+	return result < 0 ? 2 : 0;
 }
 
 static int usage(FILE *out)
@@ -1019,8 +1268,8 @@ int cmd_serve(int argc, char **argv)
 		rea_config_unref(config);
 		return 2;
 	}
-	result = check ? 0 : serve(path, config);
-	if (check)
+	result = check ? check_certificates(config) : serve(path, config);
+	if (check && result == 0)
 		printf("rea: %s is good\n", path);
 	rea_config_unref(config);
 	return result;

@@ -29,11 +29,13 @@ struct rea_ejection {
 	uint32_t attempts_before; /* in the 2.5 s before */
 	uint32_t failures_before;
 	uint64_t half_ns;   /* when the 2.5 s under way began */
-	uint32_t streak;    /* failures since the last answer */
+	uint32_t streak;    /* failures since the last answer; a long silence counts as several */
+	uint64_t streak_ns; /* when the first of them was sent */
 	uint32_t proofs;    /* probes that were answered, of the three that readmit it */
 	uint32_t doublings; /* of its first pause */
 	uint32_t pause_ns;  /* the first one: 2 s, give or take a fifth */
 	uint64_t until_ns;  /* when a probe is due, if none is under way; 0 = it is not ejected */
+	bool suspect;       /* the last attempt there waited long in vain, while its peers answered */
 	uint64_t since_ns;  /* the last ejection or readmission */
 	uint64_t probe_ns;  /* when the probe under way was sent; 0 = there is none */
 };
@@ -45,10 +47,12 @@ struct rea_load {
 	double latency_ns;   /* moving average; 0 = none yet */
 	double failure_rate; /* moving average, 0..1 */
 	uint64_t updated_ns;
+	uint64_t busy_ns;     /* since when something is under way */
+	uint64_t answered_ns; /* the last answer */
 	struct rea_ejection ejection;
 };
 /* An attempt goes out; its end, to be told before rea_call_report. Both only on the loads' thread. */
-REA_API void rea_load_begin(struct rea_load *load);
+REA_API void rea_load_begin(struct rea_load *load, uint64_t now_ns);
 REA_API void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64_t now_ns);
 /* It is left out while there are others. */
 REA_API bool rea_load_ejected(const struct rea_load *load);
@@ -58,11 +62,12 @@ struct rea_instance {
 	uint32_t weight;        /* >= 1 relative share */
 	struct rea_grant grant; /* what this instance itself declares; NONE = nothing */
 	struct rea_load *load;  /* borrowed while the list lives; NULL = not measured, counts as idle */
+	uint32_t tier; /* one of a higher number is chosen only when none of a lower one may be: standbys, the priorities of SRV records; default 0 */
 };
 
 enum rea_balance {
 	REA_BALANCE_LEAST_LOADED, /* two random choices, the less loaded */
-	REA_BALANCE_LISTED        /* the first that may be used, in the list's order: a primary with standbys */
+	REA_BALANCE_LISTED /* the first that may be used, in the list's order, of the lowest tier: a primary with standbys */
 };
 
 /* A list of instances, immutable while used. */
@@ -70,7 +75,7 @@ struct rea_instances {
 	const struct rea_instance *items;
 	size_t count;
 	enum rea_balance balance;
-	bool equal_weights; /* every weight is the same: a first choice then looks at two instances only; false is always right */
+	bool equal_weights; /* every weight is the same, and every tier: a first choice then looks at two instances only; false is always right */
 	bool never_eject; /* none is ejected, and one that another list has ejected counts like the others */
 };
 

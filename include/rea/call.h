@@ -130,7 +130,7 @@ struct rea_call {
 	uint32_t permitted;            /* bit per rea_permission: which ones let the last outcome be repeated */
 	enum rea_outcome last_outcome; /* set while WAITING */
 	bool limit_held;               /* a slot of the limit, for the retry under way */
-	uint32_t refused;     /* bit per entry of tried, or the lowest of a single target: it could not be reached */
+	uint32_t refused; /* bit per entry of tried, or the lowest of a single target: it could not be reached; the highest: another one was */
 	uint64_t now_ns;      /* latest seen */
 	uint64_t begin_ns;    /* when its time began to run */
 	uint64_t deadline_ns; /* REA_NEVER while open */

@@ -17,10 +17,74 @@ extern "C" {
 
 struct rea_config;
 
+enum rea_config_tls_version { REA_TLS_1_2, REA_TLS_1_3 };
+
+/* A certificate for one name that clients ask for. */
+struct rea_config_tls_name {
+	const char *name; /* lower case; "*.example.com": every name with one label more */
+	const char *certificate_file;
+	const char *key_file;
+	uint32_t line;
+};
+
+/* How TLS is spoken at a listener, or with the instances of a service. Files are PEM; a relative path of the document stands here as it begins beside it. */
+struct rea_config_tls {
+	const char *certificate_file; /* with its chain. A listener's: never NULL; a service's: what rea shows to instances, NULL = nothing */
+	const char *key_file;
+	const char *ca_file; /* who vouches for the peer. A listener's: NULL = clients need no certificate; a service's: NULL = the system's authorities */
+	const char *server_name; /* a service's: whom the instances' certificates must name; NULL = the host of each one's address */
+	bool verify;                             /* a service's; default true */
+	enum rea_config_tls_version min_version; /* default 1.2 */
+	const struct rea_config_tls_name *names; /* a listener's: other certificates, by the name that is asked for (SNI) */
+	size_t names_len;
+	uint32_t line;
+};
+
 struct rea_config_instance {
 	const char *address; /* "127.0.0.1:9001", "[::1]:9001" or "name:9001" */
 	uint32_t weight;     /* 1..1000, default 1 */
 	const char *host;    /* Host sent to it; NULL = the service's */
+	uint32_t line;
+};
+
+/* Where the instances of a service come from. */
+enum rea_config_discovery_kind {
+	REA_DISCOVERY_LIST, /* `instances` of the document */
+	REA_DISCOVERY_FILE,
+	REA_DISCOVERY_DNS,
+	REA_DISCOVERY_NACOS,
+	REA_DISCOVERY_ETCD
+};
+
+/* Texts that mean nothing for its kind are "". */
+struct rea_config_discovery {
+	enum rea_config_discovery_kind kind;
+	const char *name;  /* path of the file, name to look up, name of the service at Nacos, or prefix of the keys */
+	uint32_t port;     /* DNS; 0 = the records say it (SRV) */
+	const char *group; /* Nacos; default "DEFAULT_GROUP" */
+	const char *namespace_id; /* Nacos; "" = public; default that of sources.nacos */
+	const char *clusters;     /* Nacos; names with commas between; "" = all, the default */
+	uint32_t empty_grace_ms;  /* for so long the last list holds after an empty one; 0..86400000, default 60000 */
+	uint32_t line;
+};
+
+/* What is spoken with the instances of a service; calls of gRPC go by HTTP/2 whatever is said here. */
+enum rea_config_protocol {
+	REA_PROTOCOL_HTTP1,
+	REA_PROTOCOL_H2 /* with prior knowledge, without TLS as well */
+};
+
+enum rea_config_health_protocol { REA_HEALTH_HTTP, REA_HEALTH_GRPC };
+
+/* How the instances of a service are asked whether they are well. */
+struct rea_config_health {
+	enum rea_config_health_protocol protocol; /* default HTTP */
+	const char *path;                         /* HTTP: GET it, 2xx is well; default "/health" */
+	const char *service;                      /* gRPC: asked of grpc.health.v1.Health/Check; default "" */
+	uint32_t interval_ms;                     /* 100..3600000, default 5000 */
+	uint32_t timeout_ms;                      /* 1..60000 and <= interval, default 1000 */
+	uint32_t unhealthy_after;                 /* failed checks in a row, 1..100, default 3 */
+	uint32_t healthy_after;                   /* passed ones, 1..100, default 2 */
 	uint32_t line;
 };
 
@@ -29,11 +93,18 @@ struct rea_config_service {
 	const char *const *hosts; /* further names for Host and http_proxy addressing */
 	size_t hosts_len;
 	const char *host; /* Host sent upstream; NULL = the authority the caller used, or ip:port when addressed by prefix */
-	const struct rea_config_instance *instances;
+	const struct rea_config_instance *instances; /* of REA_DISCOVERY_LIST */
 	size_t instances_len;
+	struct rea_config_discovery discovery;
 	enum rea_balance balance;
+	enum rea_config_protocol protocol;
+	const struct rea_config_tls *tls; /* NULL = none is spoken with its instances */
 	bool ejection; /* instances that do worse than the others are left out for a while; default true */
-	const struct rea_policy *policy;                    /* of methods without own settings */
+	const struct rea_config_health *health; /* NULL = nobody asks them */
+	const struct rea_policy *policy;        /* of methods without own settings */
+	const struct rea_policy *grpc_policy;   /* the same for gRPC calls: rea_config_grpc_policy */
+	/* Of the service as a whole: rpc.grpc.retry or a gRPC service config says it, else rpc.feign.retry */
+	const struct rea_budget_policy *budget;
 	const struct rea_contract *contract;                /* NULL = none declared */
 	const struct rea_policy *const *operation_policies; /* one per operation of the contract, by index */
 	size_t index;                                       /* 0 .. services-1 */
@@ -41,7 +112,8 @@ struct rea_config_service {
 };
 
 struct rea_config_listen {
-	const char *address; /* "127.0.0.1:7070" */
+	const char *address;              /* "127.0.0.1:7070" */
+	const struct rea_config_tls *tls; /* NULL = none */
 	uint32_t line;
 };
 
@@ -103,6 +175,28 @@ struct rea_config_source {
 	uint32_t line;
 };
 
+/* A name and a value. */
+struct rea_config_pair {
+	const char *name;
+	const char *value;
+};
+
+/* A provider that rea makes known to a registry for as long as it runs. */
+struct rea_config_registration {
+	enum rea_config_source_kind in; /* REA_SOURCE_NACOS or REA_SOURCE_ETCD: sources.nacos or sources.etcd says where that is */
+	const char *service;            /* its name there */
+	const char *address;            /* "10.0.0.7:9001", no name */
+	double weight;                  /* above 0 up to 10000, default 1 */
+	const char *group;              /* Nacos; default "DEFAULT_GROUP" */
+	const char *cluster;            /* Nacos; default "DEFAULT" */
+	const char *prefix;             /* etcd: what stands before service/address; default "/services/" */
+	uint32_t ttl_s;                 /* it is forgotten so long after the last word of us; 5..300, default 15 */
+	const char *contract; /* the service of this document whose permissions are told; NULL = the one of this name, if there is one */
+	const struct rea_config_pair *metadata;
+	size_t metadata_len; /* 0..64 */
+	uint32_t line;
+};
+
 /* Everything outside the services. Defaults stand in rea_config_settings_defaults alone. */
 struct rea_config_settings {
 	const struct rea_config_listen *listen; /* default one: 127.0.0.1:7070 */
@@ -148,7 +242,14 @@ struct rea_config_settings {
 		const char *snapshot_dir; /* where the last good document of each server is kept; NULL (`off`) = nowhere; default NULL */
 		const struct rea_config_source *policy; /* the first that has a document gives it; none = `rpc` of this document holds */
 		size_t policy_len;                      /* 0..8 */
+		/* The servers that services and registrations name, and policies without `servers` of their own; name is NULL. NULL = none. */
+		const struct rea_config_source *nacos;
+		const struct rea_config_source *etcd; /* the same */
+		const char *const *dns_servers;       /* "127.0.0.1:53"; none = those of the system */
+		size_t dns_servers_len;               /* 0..8 */
 	} sources;
+	const struct rea_config_registration *registrations;
+	size_t registrations_len;       /* 0..64 */
 	enum rea_config_tunnel upgrade; /* default REFUSE */
 	enum rea_config_tunnel connect; /* default REFUSE */
 	struct {
@@ -202,19 +303,44 @@ REA_API const struct rea_config_service *rea_config_find_service(
 /* By authority: service names and `hosts`, case-insensitive, a port in it is ignored unless `hosts` names it. */
 REA_API const struct rea_config_service *rea_config_find_host(
     const struct rea_config *config, const char *authority, size_t length);
+/* By the name of a gRPC service, "package.Service", as `grpc-services` has it: the whole name, else the longest package. NULL = none. */
+REA_API const struct rea_config_service *rea_config_find_grpc(
+    const struct rea_config *config, const char *name, size_t length);
+/* The effective policy of a gRPC method of a service: path is "/package.Service/Method", whether a contract declares it or not; what is no such path
+ * has the service's. service: of this config. Never NULL. */
+REA_API const struct rea_policy *rea_config_grpc_policy(
+    const struct rea_config *config, const struct rea_config_service *service, const char *path, size_t length);
 /* The effective policy of a method key (it need not be in a contract). service NULL = an unknown service: global
  * level. */
 REA_API int rea_config_policy(
     const struct rea_config *config, const char *service, const char *method_key, struct rea_policy *ret_policy);
-/* A contract document that was read with the configuration. */
+/* The attempts that a call of the service comes to at most under a policy of it, retries enabled: those of the policy, or fewer where its instances stand in the
+ * document by address and are too few, as each is tried once in a round, and never twice in a row. */
+REA_API uint32_t rea_config_attempts(const struct rea_config_service *service, const struct rea_policy *policy);
+/* A document that was read with the configuration: a contract, or a gRPC service config. */
 struct rea_config_contract_file {
 	const char *path;
 	char version[17]; /* 16 hex digits of a hash of its bytes */
 };
-/* Those of all services, in the order they were read; NULL with a count of 0. */
+/* Those of all services, in the order in which they were read; NULL with a count of 0. */
 REA_API const struct rea_config_contract_file *rea_config_contract_files(const struct rea_config *config, size_t *ret_count);
+/* The documents that a document names beside it, also when it is refused: of each its path, borrowed until tell returns, and its version, "" when it cannot be
+ * read. Returns 0; REA_ERR_SYNTAX, INVALID or LIMIT of what is no YAML that rea reads; REA_ERR_NOMEM. alloc NULL = malloc. */
+REA_API int rea_config_named_files(const char *name, const char *text, size_t length, const struct rea_alloc *alloc,
+    void (*tell)(const struct rea_config_contract_file *file, void *user_data), void *user_data);
 /* Identifies the bytes of the document, of its contract files and of the policy document in place of its own, for events: 16 hex digits of a hash. */
 REA_API const char *rea_config_version(const struct rea_config *config);
+
+enum rea_config_change {
+	REA_CHANGED_KEY,    /* "limits.concurrent-retries: 300, was 256" */
+	REA_CHANGED_METHOD, /* "users user-api_getUser (permission forbid, was idempotent; policy)" */
+	REA_CONFIG_CHANGES
+};
+/* What a configuration changes against the one before: keys that are stated otherwise, then methods whose effective policy or permission is another. The first
+ * max of either kind are told, each as one text that is borrowed until tell returns; ret_counts has how many there are. */
+REA_API void rea_config_compare(const struct rea_config *before, const struct rea_config *after, size_t max,
+    void (*tell)(enum rea_config_change kind, const char *text, void *user_data), void *user_data,
+    size_t ret_counts[REA_CONFIG_CHANGES]);
 
 /* `rea explain`: every effective value with the layer and line it came from, waits, attempts and retries,
  * worst-case time, what retrying buys and costs. Text through write. method_key NULL = the service level, and its

@@ -27,8 +27,10 @@ struct rea_operation {
 	const char *path;        /* template: "/users/{id}" */
 	struct rea_grant grant;
 	bool generate_key; /* rea makes an Idempotency-Key when the caller sent none */
-	size_t index;      /* 0 .. count-1, in order of adding */
-	uint32_t line;     /* where it was declared; 0 = unknown */
+	/* gRPC: the caller sends, or the callee answers with, any number of messages. What does not say so has one each. */
+	bool client_streams, server_streams;
+	size_t index;  /* 0 .. count-1, in order of adding */
+	uint32_t line; /* where it was declared; 0 = unknown */
 };
 
 /* Build: new, add each, finish; after that it is read-only. */

@@ -28,7 +28,7 @@ extern "C" {
  *   $XDG_RUNTIME_DIR/rea    /run/rea    $TMPDIR/rea-UID    /tmp/rea-UID
  * where the last directory is made, mode 0700, if it is missing.
  *
- * policy: copied; of the rule RATIO, GRPC or AWS, whose counts can be shared. alloc may be NULL. Returns 0, or, with the file and a sentence in ret_info (may be NULL):
+ * policy: copied; of any rule. Under EVIDENCE processes share what they have seen, all but their latencies. alloc may be NULL. Returns 0, or, with the file and a sentence in ret_info (may be NULL):
  *   REA_ERR_INVALID   the name or the policy
  *   REA_ERR_CONFLICT  the file, or the directory of a name, is another user's, or others may write it, or it is no plain file
  *   REA_ERR_CORRUPT   the file is no budget of this version, or cut short

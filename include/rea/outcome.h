@@ -65,7 +65,8 @@ enum rea_phase {
 /* The outcome of an HTTP status. rules: borrowed until return, may be NULL with rules_len 0; the first match wins.
  * 1xx (a switch of protocols), 2xx and 3xx are OK. A status outside 100..599 is PERMANENT. */
 REA_API enum rea_outcome rea_outcome_from_http(uint32_t status, const struct rea_classify_rule *rules, size_t rules_len);
-/* The outcome of a gRPC status: that of the HTTP status it stands for (0..16; others count as UNKNOWN = FAILED). */
+/* The outcome of a gRPC status: that of the HTTP status it stands for (0..16; others count as UNKNOWN = FAILED); CANCELLED, when a callee says it, is
+ * AMBIGUOUS. */
 REA_API enum rea_outcome rea_outcome_from_grpc(uint32_t status, const struct rea_classify_rule *rules, size_t rules_len);
 /* The outcome of an I/O error or a timeout: CONNECT and UNSENT are NEVER_SENT, SENT is AMBIGUOUS. */
 REA_API enum rea_outcome rea_outcome_from_phase(enum rea_phase phase);

@@ -7,6 +7,9 @@
 #include <stdio.h>
 
 #define AUTHORITY_MAX 260
+#define GRPC_NAME_MAX 256
+/* Of a method key; a longer path has the service's policy. */
+#define GRPC_KEY_MAX 512
 
 /* ------------------------------------------------------------------ building */
 
@@ -44,8 +47,10 @@ static int read_rpc(struct rea__reader *reader, const struct rea__node *node, st
 
 	if (error == 0)
 		error = read_protocol(reader, reading.feign, config, true, &config->feign);
-	/* Contracts declare HTTP operations so far: nothing that a gRPC method key could be looked up in. */
-	return error ? error : read_protocol(reader, reading.grpc, config, false, &config->grpc);
+	/* A contract need not know every gRPC method: the path of a call names it. */
+	if (error == 0)
+		error = read_protocol(reader, reading.grpc, config, false, &config->grpc);
+	return error ? error : rea__grpc_join(reader, reading.grpc, config);
 }
 
 /* Hand each service, and each of its operations, the policy that holds there. */
@@ -68,6 +73,8 @@ static int join_policies(struct rea__reader *reader, struct rea_config *config)
 			policies[j] = method ? method->policy : service->policy;
 		}
 		service->operation_policies = policies;
+		service->budget =
+		    config->grpc_services[i].budget ? config->grpc_services[i].budget : &service->policy->budget;
 	}
 	return 0;
 }
@@ -91,10 +98,12 @@ static int read_document(struct rea__reader *reader, const struct rea__node *roo
 	if (error == 0 && root != NULL && root->kind == REA__MAPPING)
 		error = rea__settings_check(reader, root, &document.settings);
 	config->settings = document.settings;
-	if (error == 0 && document.sources != NULL)
-		error = rea__sources_read(reader, document.sources, config);
+	if (error == 0)
+		error = rea__sources_read(reader, &document, config);
 	if (error == 0)
 		error = rea__services_read(reader, document.services, config);
+	if (error == 0 && document.registrations != NULL)
+		error = rea__registrations_read(reader, document.registrations, config);
 	if (error == 0)
 		error = rea__tasks_read(reader, &document, config);
 	if (error == 0)
@@ -119,7 +128,7 @@ static struct rea_config *new_config(const char *name, uint64_t hash, const stru
 	config->alloc = *alloc;
 	atomic_init(&config->references, 1);
 	rea_arena_init(&config->arena, &config->alloc);
-	config->by_name.alloc = config->by_host.alloc = &config->alloc;
+	config->by_name.alloc = config->by_host.alloc = config->by_grpc.alloc = &config->alloc;
 	config->feign.by_name.alloc = config->grpc.by_name.alloc = &config->alloc;
 	config->documents_hash = hash;
 	config->name = rea_arena_string(&config->arena, rea_slice_of(name ? name : ""));
@@ -172,6 +181,8 @@ static int borrow(struct rea__reader *reader, const struct rea_config *base, con
 	config->task_policy_lines = base->task_policy_lines;
 	config->by_name = base->by_name;
 	config->by_host = base->by_host;
+	config->by_grpc = base->by_grpc;
+	config->grpc_configs = base->grpc_configs;
 	config->contracts = base->contracts;
 	config->contract_files = base->contract_files;
 	config->contract_files_len = base->contract_files_len;
@@ -254,7 +265,10 @@ void rea_config_unref(struct rea_config *config)
 		rea_contract_free(config->contracts[i]);
 	rea__retry_fini(&config->feign);
 	rea__retry_fini(&config->grpc);
+	for (size_t i = 0; config->base == NULL && config->grpc_configs != NULL && i < config->services_len; i++)
+		rea_map_fini(&config->grpc_configs[i].by_name);
 	if (config->base == NULL) {
+		rea_map_fini(&config->by_grpc);
 		rea_map_fini(&config->by_name);
 		rea_map_fini(&config->by_host);
 	}
@@ -313,6 +327,54 @@ const struct rea_config_service *rea_config_find_host(const struct rea_config *c
 	if (rea_map_find(&config->by_host, rea_slice_make(lower, without_port(lower, length)), &index))
 		return &config->services[index];
 	return NULL;
+}
+
+const struct rea_config_service *rea_config_find_grpc(const struct rea_config *config, const char *name, size_t length)
+{
+	char pattern[GRPC_NAME_MAX + 2];
+	uint32_t index;
+
+	if (length > GRPC_NAME_MAX || config->by_grpc.count == 0)
+		return NULL;
+	if (rea_map_find(&config->by_grpc, rea_slice_make(name, length), &index))
+		return &config->services[index];
+	memcpy(pattern, name, length);
+	for (;;) {
+		while (length > 0 && pattern[length - 1] != '.')
+			length--;
+		pattern[length] = '*';
+		if (rea_map_find(&config->by_grpc, rea_slice_make(pattern, length + 1), &index))
+			return &config->services[index];
+		if (length == 0)
+			return NULL;
+		length--;
+	}
+}
+
+/* "/S/M" as a method key: the last slash is an underscore. */
+static const struct rea__method_config *find_grpc_method(const struct rea__service_config *own, const char *path, size_t length)
+{
+	char key[GRPC_KEY_MAX];
+	const char *slash = length > 1 ? memchr(path + 1, '/', length - 1) : NULL;
+
+	if (own->methods_len == 0 || slash == NULL || length - 1 > sizeof(key))
+		return NULL;
+	memcpy(key, path + 1, length - 1);
+	key[slash - path - 1] = '_';
+	return rea__service_method(own, rea_slice_make(key, length - 1));
+}
+
+const struct rea_policy *rea_config_grpc_policy(
+    const struct rea_config *config, const struct rea_config_service *service, const char *path, size_t length)
+{
+	const struct rea__grpc_service *grpc = &config->grpc_services[service->index];
+	const struct rea__method_config *method = grpc->own ? find_grpc_method(grpc->own, path, length) : NULL;
+
+	if (method != NULL)
+		return method->policy;
+	if (grpc->config == NULL || length == 0)
+		return service->grpc_policy;
+	return grpc->policies[rea__grpc_config_find(grpc->config, rea_slice_make(path + 1, length - 1))];
 }
 
 int rea_config_policy(

@@ -185,16 +185,6 @@ int rea__contract_plain_read(struct rea__contract_reading *reading, struct rea__
 	return error ? error : read_operations(reader, plain.operations, plain.context, source, reading->contract);
 }
 
-/* Beside the document that names it, unless it begins at the root. */
-static const char *beside(struct rea_arena *arena, const char *document, struct rea_slice path)
-{
-	const char *slash = strrchr(document, '/');
-
-	if (path.data[0] == '/' || slash == NULL)
-		return rea_arena_string(arena, path);
-	return rea__join(arena, rea_arena_string(arena, rea_slice_make(document, (size_t)(slash - document) + 1)), "", path);
-}
-
 /* What goes wrong is told at its place in that file; that it cannot be read at all, here. */
 static int read_file(struct rea__reader *reader, const struct rea__node *node, const struct contract_reading *reading,
     struct rea_config *config, struct rea_contract *contract, struct rea_config_contract_file *file)
@@ -207,7 +197,7 @@ static int read_file(struct rea__reader *reader, const struct rea__node *node, c
 	if (error != 0)
 		return error;
 	rea_contract_document_init(&document);
-	file->path = document.name = beside(reader->arena, config->name, path);
+	file->path = document.name = rea__beside(reader->arena, config->name, path);
 	if (file->path == NULL)
 		return rea__nomem(reader);
 	document.context = reading->context;

@@ -18,6 +18,8 @@ enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 #define SERVICE_METHOD TAG(2, BYTES)
 #define METHOD_NAME TAG(1, BYTES)
 #define METHOD_OPTIONS TAG(4, BYTES)
+#define METHOD_CLIENT_STREAMING TAG(5, VARINT)
+#define METHOD_SERVER_STREAMING TAG(6, VARINT)
 #define OPTION_IDEMPOTENCY_LEVEL TAG(34, VARINT)
 #define OPTION_RPC_RETRYABLE TAG(REA_CONTRACT_PROTOBUF_OPTION, VARINT)
 
@@ -134,13 +136,13 @@ static int read_options(const struct descriptor *set, struct rea_slice options, 
 	return error;
 }
 
-static int put_method(const struct descriptor *set, struct rea_slice name, struct rea_grant grant)
+/* operation: what is known of it but its names. */
+static int put_method(const struct descriptor *set, struct rea_slice name, struct rea_operation operation)
 {
 	struct rea_arena *arena = set->reading->arena;
 	size_t size = set->package.length + set->service.length + name.length + 4;
 	char *key = rea_arena_alloc(arena, size), *path = rea_arena_alloc(arena, size);
 	const char *dot = set->package.length > 0 ? "." : "";
-	struct rea_operation operation = {.http_method = "POST", .key = key, .path = path, .grant = grant};
 	struct rea_error_info wrong;
 	int error;
 
@@ -150,6 +152,9 @@ static int put_method(const struct descriptor *set, struct rea_slice name, struc
 	    (int)set->service.length, set->service.data, (int)name.length, name.data);
 	snprintf(path, size, "/%.*s%s%.*s/%.*s", (int)set->package.length, set->package.data, dot,
 	    (int)set->service.length, set->service.data, (int)name.length, name.data);
+	operation.http_method = "POST";
+	operation.key = key;
+	operation.path = path;
 	error = rea_contract_add(set->reading->contract, &operation, &wrong);
 	if (error != 0)
 		describe(set, name.data, "%s", wrong.message);
@@ -160,7 +165,7 @@ static int read_method(const struct descriptor *set, struct rea_slice method)
 {
 	const char *at = method.data;
 	struct rea_slice name = {NULL, 0};
-	struct rea_grant grant = {REA_PERMISSION_NONE, REA_PERMISSION_SOURCE_NONE};
+	struct rea_operation operation = {.grant = {REA_PERMISSION_NONE, REA_PERMISSION_SOURCE_NONE}};
 	struct field field;
 	int error;
 
@@ -168,7 +173,11 @@ static int read_method(const struct descriptor *set, struct rea_slice method)
 		if (field.tag == METHOD_NAME)
 			name = field.text;
 		else if (field.tag == METHOD_OPTIONS)
-			error = read_options(set, field.text, &grant);
+			error = read_options(set, field.text, &operation.grant);
+		else if (field.tag == METHOD_CLIENT_STREAMING)
+			operation.client_streams = field.number != 0;
+		else if (field.tag == METHOD_SERVER_STREAMING)
+			operation.server_streams = field.number != 0;
 		if (error != 0)
 			return error;
 	}
@@ -176,7 +185,7 @@ static int read_method(const struct descriptor *set, struct rea_slice method)
 		describe(set, at, "a method has no name");
 		return REA_ERR_INVALID;
 	}
-	return error != 0 ? error : put_method(set, name, grant);
+	return error != 0 ? error : put_method(set, name, operation);
 }
 
 /* A name may stand behind what it names, so each level is read twice. */

@@ -41,6 +41,7 @@ struct subject {
 	const struct rea_operation *operation;   /* NULL = no contract declares it */
 	const struct rea__service_config *own;
 	const struct rea__method_config *own_method;
+	bool grpc; /* it is about gRPC calls */
 	struct rea__stack stack;
 	struct rea_policy policy;
 };
@@ -65,6 +66,8 @@ static const char *place_name(enum rea__place place)
 		return "service";
 	case REA__PLACE_METHOD:
 		return "method";
+	case REA__PLACE_GRPC_CONFIG:
+		return "service config";
 	case REA__PLACE_PROFILE:
 		break;
 	}
@@ -77,7 +80,7 @@ static const char *source_text(const struct rea__stack_item *item, enum rea_poli
 	if (item == NULL)
 		snprintf(text, size, "default");
 	else if (item->profile == NULL)
-		snprintf(text, size, "%s, line %u", place_name(item->place),
+		snprintf(text, size, "%s, line %u", item->file ? item->file : place_name(item->place),
 		    rea__lines_of(item->lines, item->keys->set, key));
 	else if (item->lines == NULL)
 		snprintf(text, size, "profile %s of %s, line %u", item->profile->name, place_name(item->place),
@@ -126,15 +129,17 @@ static const char *ms_text(uint64_t ns, char *text, size_t size)
 	return text;
 }
 
-/* Attempts of a call under the policy, were the callee to permit retries. */
-static uint32_t attempts_of(const struct rea_policy *policy)
+/* Attempts of a call under the policy, were the callee to permit retries. service NULL = it is not in `services`. */
+static uint32_t attempts_of(const struct rea_policy *policy, const struct rea_config_service *service)
 {
-	return policy->enabled && policy->mode == REA_MODE_ENFORCE ? rea_policy_attempts(policy) : 1;
+	if (!policy->enabled || policy->mode != REA_MODE_ENFORCE)
+		return 1;
+	return service ? rea_config_attempts(service, policy) : rea_policy_attempts(policy);
 }
 
-static const char *attempts_text(const struct rea_policy *policy, char *text, size_t size)
+static const char *attempts_text(uint32_t attempts, char *text, size_t size)
 {
-	uint32_t attempts = attempts_of(policy), retries = attempts - 1;
+	uint32_t retries = attempts - 1;
 
 	if (retries == 0)
 		snprintf(text, size, "1 attempt, no retries");
@@ -146,20 +151,25 @@ static const char *attempts_text(const struct rea_policy *policy, char *text, si
 static void put_attempts(const struct out *out, const struct subject *subject)
 {
 	const struct rea_policy *policy = &subject->policy;
+	uint32_t attempts = attempts_of(policy, subject->served);
 	char text[96], source[192];
 
-	put(out, "\nattempts: %s", attempts_text(policy, text, sizeof(text)));
+	put(out, "\nattempts: %s", attempts_text(attempts, text, sizeof(text)));
 	if (!policy->enabled)
 		put(out, ": enabled is false (%s)",
 		    source_text(rea__stack_source(&subject->stack, REA_POLICY_ENABLED), REA_POLICY_ENABLED, source,
 			sizeof(source)));
 	else if (policy->mode == REA_MODE_OBSERVE)
 		put(out, ": mode observe only tells what it would do (%u attempts)", rea_policy_attempts(policy));
+	else if (attempts < rea_policy_attempts(policy))
+		put(out, ": the policy has %u, but there %s, and when-all-tried is %s", rea_policy_attempts(policy),
+		    subject->served->instances_len == 1 ? "is one instance" : "are fewer instances",
+		    policy->when_all_tried == REA_ALL_TRIED_STOP ? "stop" : "cycle, which never asks one twice in a row");
 	put(out, "\n");
 }
 
 /* The waits at most, in all. */
-static uint64_t put_schedule(const struct out *out, const struct rea_policy *policy)
+static uint64_t put_schedule(const struct out *out, const struct rea_policy *policy, uint32_t attempts)
 {
 	struct rea_backoff backoff;
 	uint64_t total = 0;
@@ -167,7 +177,7 @@ static uint64_t put_schedule(const struct out *out, const struct rea_policy *pol
 
 	rea_policy_backoff(policy, &backoff);
 	put(out, "\n  before retry  exponential  with jitter\n");
-	for (uint32_t retry = 1; retry < attempts_of(policy); retry++) {
+	for (uint32_t retry = 1; retry < attempts; retry++) {
 		uint64_t high_ns = rea_backoff_delay(&backoff, retry, UINT64_MAX);
 
 		put(out, "  %-12u  %-11s  %s to %s\n", retry,
@@ -178,9 +188,8 @@ static uint64_t put_schedule(const struct out *out, const struct rea_policy *pol
 	return total;
 }
 
-static void put_worst_case(const struct out *out, const struct rea_policy *policy, uint64_t waits_ns)
+static void put_worst_case(const struct out *out, const struct rea_policy *policy, uint32_t attempts, uint64_t waits_ns)
 {
-	uint32_t attempts = attempts_of(policy);
 	uint64_t sum_ns = rea_time_add(rea_time_mul(policy->attempt_timeout_ns, attempts), waits_ns);
 	char timeout[40], waits[40], sum[40], deadline[40];
 
@@ -214,7 +223,7 @@ static const char *percent_text(double share, double unit, char *text, size_t si
 	return text;
 }
 
-static void put_price(const struct out *out, const struct rea_policy *policy)
+static void put_price(const struct out *out, uint32_t attempts)
 {
 	static const double rates[] = {0.01, 0.1, 0.5};
 	char rate[16], success[32], load[32];
@@ -224,7 +233,7 @@ static void put_price(const struct out *out, const struct rea_policy *policy)
 		double all_fail = 1, p = rates[i];
 		char once[32];
 
-		for (uint32_t attempt = 0; attempt < attempts_of(policy); attempt++)
+		for (uint32_t attempt = 0; attempt < attempts; attempt++)
 			all_fail *= p;
 		put(out, "  %-12s  %-15s  %-12s  %s\n", percent_text(p, 1, rate, sizeof(rate)),
 		    percent_text(1 - p, 1, once, sizeof(once)), percent_text(1 - all_fail, 10000, success, sizeof(success)),
@@ -235,15 +244,15 @@ static void put_price(const struct out *out, const struct rea_policy *policy)
 
 static void put_consequences(const struct out *out, const struct subject *subject)
 {
+	uint32_t attempts = attempts_of(&subject->policy, subject->served);
 	uint64_t waits_ns = 0;
-	bool retries = attempts_of(&subject->policy) > 1;
 
 	put_attempts(out, subject);
-	if (retries)
-		waits_ns = put_schedule(out, &subject->policy);
-	put_worst_case(out, &subject->policy, waits_ns);
-	if (retries)
-		put_price(out, &subject->policy);
+	if (attempts > 1)
+		waits_ns = put_schedule(out, &subject->policy, attempts);
+	put_worst_case(out, &subject->policy, attempts, waits_ns);
+	if (attempts > 1)
+		put_price(out, attempts);
 }
 
 /* ------------------------------------------------------------------ permission */
@@ -300,24 +309,68 @@ static bool forbids(const struct rea_operation *operation)
 /* Whatever the policy would do, this call is made once. */
 static void put_forbidden(const struct out *out, const struct subject *subject)
 {
-	struct rea_policy once = subject->policy;
-
-	once.enabled = false;
 	put(out, "\nattempts: 1 attempt, no retries: the callee forbids them\n");
-	put_worst_case(out, &once, 0);
+	put_worst_case(out, &subject->policy, 1, 0);
+}
+
+/* ------------------------------------------------------------------ gRPC */
+
+static const struct rea__grpc_config *grpc_config_of(const struct subject *subject)
+{
+	return subject->served ? subject->config->grpc_services[subject->served->index].config : NULL;
+}
+
+/* An operation whose path, "/package.Service/Method", is its key. */
+static bool is_grpc(const struct rea_operation *operation)
+{
+	const char *slash = operation ? strchr(operation->path + 1, '/') : NULL;
+	size_t at = slash ? (size_t)(slash - operation->path) - 1 : 0;
+
+	return slash != NULL && strlen(operation->key) == strlen(operation->path + 1) && operation->key[at] == '_' &&
+	       memcmp(operation->key, operation->path + 1, at) == 0 && strcmp(operation->key + at + 1, slash + 1) == 0;
+}
+
+static const struct rea__service_config *own_of(const struct subject *subject, bool grpc)
+{
+	const struct rea__retry *retry = grpc ? &subject->config->grpc : &subject->config->feign;
+
+	return subject->service ? rea__retry_service(retry, rea_slice_of(subject->service)) : NULL;
+}
+
+/* Does anything say how gRPC calls of this service, or of any, are retried? */
+static bool has_grpc(const struct subject *subject)
+{
+	return subject->config->grpc.line > 0 || grpc_config_of(subject) != NULL;
 }
 
 /* ------------------------------------------------------------------ levels */
 
 static void find_policy(struct subject *subject)
 {
-	subject->stack.global_index = SIZE_MAX;
-	rea__stack_push(&subject->stack, REA__PLACE_GLOBAL, &subject->config->feign.global);
+	const struct rea__grpc_config *grpc = subject->grpc ? grpc_config_of(subject) : NULL;
+
+	subject->stack = (struct rea__stack){.global_index = SIZE_MAX};
+	if (grpc != NULL)
+		rea__stack_push_grpc(&subject->stack, grpc,
+		    subject->method ? rea__grpc_config_find_key(grpc, rea_slice_of(subject->method)) : 0);
+	rea__stack_push(&subject->stack, REA__PLACE_GLOBAL,
+	    subject->grpc ? &subject->config->grpc.global : &subject->config->feign.global);
 	if (subject->own != NULL)
 		rea__stack_push(&subject->stack, REA__PLACE_SERVICE, &subject->own->level);
 	if (subject->own_method != NULL)
 		rea__stack_push(&subject->stack, REA__PLACE_METHOD, &subject->own_method->level);
-	rea_config_policy(subject->config, subject->service, subject->method, &subject->policy);
+	rea__stack_merge(&subject->stack, &subject->policy);
+}
+
+/* The same subject as its gRPC calls see it. */
+static struct subject as_grpc(const struct subject *subject)
+{
+	struct subject other = *subject;
+
+	other.grpc = true;
+	other.own = own_of(subject, true);
+	find_policy(&other);
+	return other;
 }
 
 static void put_method_line(
@@ -326,10 +379,14 @@ static void put_method_line(
 	struct rea_policy policy;
 	char text[96];
 
-	rea_config_policy(subject->config, subject->service, key, &policy);
+	if (is_grpc(operation))
+		policy =
+		    *rea_config_grpc_policy(subject->config, subject->served, operation->path, strlen(operation->path));
+	else
+		rea_config_policy(subject->config, subject->service, key, &policy);
 	if (forbids(operation))
 		policy.enabled = false;
-	put(out, "  %-32s  %-24s  %s%s%s\n", key, attempts_text(&policy, text, sizeof(text)),
+	put(out, "  %-32s  %-24s  %s%s%s\n", key, attempts_text(attempts_of(&policy, subject->served), text, sizeof(text)),
 	    operation ? permission_word(operation->grant.permission) : "not declared", operation ? ", " : "",
 	    operation ? operation->http_method : "");
 }
@@ -365,12 +422,34 @@ static void explain_method(const struct out *out, const struct subject *subject)
 		put_consequences(out, subject);
 }
 
+/* What is not checked is said as loudly as a page of numbers can. */
+static void put_tls(const struct out *out, const struct rea_config_tls *tls)
+{
+	put(out, "tls, line %u: %s or later; ", tls->line, tls->min_version == REA_TLS_1_3 ? "1.3" : "1.2");
+	if (!tls->verify)
+		put(out, "NOT VERIFIED: whoever answers at an instance's address is believed");
+	else
+		put(out, "certificates for %s, vouched for by %s",
+		    tls->server_name ? tls->server_name : "the host of each address",
+		    tls->ca_file ? tls->ca_file : "the system's authorities");
+	put(out, "%s%s\n\n", tls->certificate_file ? "; ours is " : "", tls->certificate_file ? tls->certificate_file : "");
+}
+
 static void explain_service(const struct out *out, const struct subject *subject)
 {
 	put(out, "%s, for methods without settings of their own\n\n", subject->service);
+	if (subject->served != NULL && subject->served->tls != NULL)
+		put_tls(out, subject->served->tls);
 	put_policy(out, subject);
 	put_consequences(out, subject);
 	put_methods(out, subject);
+	if (has_grpc(subject)) {
+		const struct subject grpc = as_grpc(subject);
+
+		put(out, "\ngRPC calls of %s, for methods without settings of their own\n\n", subject->service);
+		put_policy(out, &grpc);
+		put_consequences(out, &grpc);
+	}
 }
 
 /* ------------------------------------------------------------------ overview */
@@ -443,7 +522,8 @@ static void put_service_line(const struct out *out, const struct subject *overvi
 
 	rea_config_policy(overview->config, name, NULL, &policy);
 	put(out, "  %-24s  %zu %s, %s\n", name, instances, instances == 1 ? "instance" : "instances",
-	    attempts_text(&policy, text, sizeof(text)));
+	    attempts_text(attempts_of(&policy, rea_config_find_service(overview->config, name, strlen(name))), text,
+		sizeof(text)));
 }
 
 static void put_services(const struct out *out, const struct subject *overview)
@@ -475,9 +555,13 @@ static void explain_overview(const struct out *out, const struct subject *subjec
 	put(out, "\nrpc.feign.retry, for every service without settings of its own\n\n");
 	put_policy(out, subject);
 	put_consequences(out, subject);
-	if (subject->config->grpc.line > 0)
-		put(out, "\nrpc.grpc.retry (line %u) is checked, and applies to nothing: this version speaks no gRPC\n",
-		    subject->config->grpc.line);
+	if (has_grpc(subject)) {
+		const struct subject grpc = as_grpc(subject);
+
+		put(out, "\nrpc.grpc.retry, for every gRPC call without settings of its own\n\n");
+		put_policy(out, &grpc);
+		put_consequences(out, &grpc);
+	}
 	if (subject->config->settings.tasks.file != NULL)
 		put_tasks(out, subject->config);
 	put_services(out, subject);
@@ -506,9 +590,9 @@ static int find_service(struct subject *subject, const char *name, struct rea_er
 
 	subject->service = name;
 	subject->served = rea_config_find_service(config, name, strlen(name));
-	subject->own = rea__retry_service(&config->feign, rea_slice_of(name));
+	subject->own = own_of(subject, false);
 	/* A document without `services`, such as one from a registry, does not know what services there are. */
-	if (subject->served != NULL || subject->own != NULL || config->services_len == 0)
+	if (subject->served != NULL || subject->own != NULL || own_of(subject, true) != NULL || config->services_len == 0)
 		return 0;
 	rea__suggest_init(&suggest, rea_slice_of(name));
 	for (size_t i = 0; i < config->services_len; i++)
@@ -521,11 +605,23 @@ static int find_service(struct subject *subject, const char *name, struct rea_er
 static int find_method(struct subject *subject, const char *key, struct rea_error_info *info)
 {
 	const struct rea_contract *contract = subject->served ? subject->served->contract : NULL;
+	const struct rea__service_config *grpc = own_of(subject, true);
+	const struct rea__method_config *grpc_method = grpc ? rea__service_method(grpc, rea_slice_of(key)) : NULL;
 	struct rea__suggest suggest;
 
 	subject->method = key;
 	subject->operation = contract ? rea_contract_find_key(contract, key, strlen(key)) : NULL;
 	subject->own_method = subject->own ? rea__service_method(subject->own, rea_slice_of(key)) : NULL;
+	/* A gRPC method need not be declared for its settings to hold: the path of a call names it. */
+	subject->grpc = is_grpc(subject->operation) ||
+			(subject->operation == NULL && subject->own_method == NULL && grpc_method != NULL) ||
+			(subject->operation == NULL && grpc_config_of(subject) != NULL &&
+			    rea__grpc_config_find_key(grpc_config_of(subject), rea_slice_of(key)) > 0);
+	if (subject->grpc) {
+		subject->own = grpc;
+		subject->own_method = grpc_method;
+		return 0;
+	}
 	if (contract == NULL || subject->operation != NULL)
 		return 0;
 	rea__suggest_init(&suggest, rea_slice_of(key));

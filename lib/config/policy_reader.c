@@ -78,8 +78,8 @@ static void push_profile(
 	for (; profile != NULL; profile = profile->base)
 		chain[depth++] = profile;
 	while (depth-- > 0)
-		stack->items[stack->len++] =
-		    (struct rea__stack_item){chain[depth]->keys, chain[depth]->lines, chain[depth], place, profile_line};
+		stack->items[stack->len++] = (struct rea__stack_item){
+		    chain[depth]->keys, chain[depth]->lines, chain[depth], place, profile_line, NULL};
 }
 
 void rea__stack_push(struct rea__stack *stack, enum rea__place place, const struct rea__level *level)
@@ -92,7 +92,7 @@ void rea__stack_push(struct rea__stack *stack, enum rea__place place, const stru
 	push_profile(stack, place, key->profile, rea__lines_of_profile(level->lines, key->keys.set));
 	if (place == REA__PLACE_GLOBAL)
 		stack->global_index = stack->len;
-	stack->items[stack->len++] = (struct rea__stack_item){&key->keys, level->lines, NULL, place, 0};
+	stack->items[stack->len++] = (struct rea__stack_item){&key->keys, level->lines, NULL, place, 0, NULL};
 }
 
 void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_policy)
@@ -408,6 +408,85 @@ int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, co
 		error = read_services(&work, reading.service_configs, &global, knows_contracts);
 	rea_map_fini(&work.layers);
 	return error;
+}
+
+/* ------------------------------------------------------------------ gRPC service configs */
+
+/* The policy of an entry of a gRPC service config with these levels above it. node: where what does not fit together is told of. */
+static int join_policy(struct rea__reader *reader, const struct rea__node *node, const struct rea__grpc_config *grpc,
+    size_t entry, const struct rea__level *const *levels, size_t levels_len, const struct rea_policy **ret_policy)
+{
+	static const enum rea__place places[] = {REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA__PLACE_METHOD};
+	struct rea__stack stack = {.global_index = SIZE_MAX};
+	struct rea_policy *policy = rea_arena_alloc(reader->arena, sizeof(*policy));
+	struct rea_error_info wrong;
+
+	if (policy == NULL)
+		return rea__nomem(reader);
+	rea__stack_push_grpc(&stack, grpc, entry);
+	for (size_t i = 0; i < levels_len; i++)
+		rea__stack_push(&stack, places[i], levels[i]);
+	rea__stack_merge(&stack, policy);
+	memset(&wrong, 0, sizeof(wrong));
+	/* A profile's full jitter above a service config is checked where the levels were read. */
+	if (rea_policy_validate(policy, &wrong) != 0)
+		return rea__refuse(reader, node, "with %s: %s", grpc->file, wrong.message);
+	*ret_policy = policy;
+	return 0;
+}
+
+static int join_service(struct rea__reader *reader, const struct rea__node *node, struct rea__retry *retry,
+    struct rea__grpc_service *service)
+{
+	static const struct rea__level nothing = {.layer = NULL};
+	struct rea__service_config *own = service->own ? &retry->services[service->own - retry->services] : NULL;
+	const struct rea__level *levels[3] = {&retry->global, own ? &own->level : &nothing, NULL};
+	int error = 0;
+
+	service->policies = rea_arena_array(reader->arena, service->config->entries_len, sizeof(*service->policies));
+	if (service->policies == NULL)
+		return rea__nomem(reader);
+	for (size_t i = 0; i < service->config->entries_len && error == 0; i++)
+		error = join_policy(reader, node, service->config, i, levels, 2, &service->policies[i]);
+	for (size_t i = 0; own != NULL && i < own->methods_len && error == 0; i++) {
+		levels[2] = &own->methods[i].level;
+		error = join_policy(reader, node, service->config,
+		    rea__grpc_config_find_key(service->config, rea_slice_of(own->methods[i].key)), levels, 3,
+		    &own->methods[i].policy);
+	}
+	return error;
+}
+
+static bool says_budget(const struct rea__level *level)
+{
+	return level->layer != NULL && (level->layer->key.keys.set & BIT(REA_POLICY_BUDGET));
+}
+
+int rea__grpc_join(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)
+{
+	config->grpc_services = rea_arena_array(reader->arena, config->services_len, sizeof(*config->grpc_services));
+	if (config->grpc_services == NULL)
+		return rea__nomem(reader);
+	for (size_t i = 0; i < config->services_len; i++) {
+		struct rea_config_service *service = &config->services[i];
+		struct rea__grpc_service *grpc = &config->grpc_services[i];
+		const struct rea__service_config *own = rea__retry_service(&config->grpc, rea_slice_of(service->name));
+		int error;
+
+		grpc->own = own;
+		service->grpc_policy = own ? own->policy : config->grpc.policy;
+		if (config->grpc_configs != NULL && config->grpc_configs[i].entries_len > 0) {
+			grpc->config = &config->grpc_configs[i];
+			error = join_service(reader, node, &config->grpc, grpc);
+			if (error != 0)
+				return error;
+			service->grpc_policy = grpc->policies[0];
+		}
+		if (says_budget(&config->grpc.global) || (own != NULL && says_budget(&own->level)) ||
+		    (grpc->config != NULL && (grpc->config->entries[0].keys.set & BIT(REA_POLICY_BUDGET))))
+			grpc->budget = &service->grpc_policy->budget;
+	}
+	return 0;
 }
 
 void rea__retry_fini(struct rea__retry *retry)

@@ -1,16 +1,25 @@
 /* The services that rea stands in front of: their names, and their instances as the document lists them. */
 #include "config/snapshot.h"
 
+#include "base/address.h"
+
 #define FIELDS(fields) fields, sizeof(fields) / sizeof((fields)[0])
 #define NAME_MAX_BYTES 128
+#define GRPC_NAME_MAX 256
 #define HOST_EXPECTED "a host such as users.internal, with or without a port"
 
 struct service_reading {
 	const struct rea__node *hosts;
-	const struct rea__node *instances;
+	const struct rea__node *grpc_services;
+	const struct rea__node *grpc_service_config;
+	const struct rea__node *health;
+	const struct rea__node *found[REA_DISCOVERY_ETCD + 1]; /* the lists and places of instances; one of them is not NULL */
+	const struct rea__node *tls;
 	const char *host;
 	enum rea_balance balance;
+	enum rea_config_protocol protocol;
 	bool ejection;
+	uint32_t empty_grace_ms;
 };
 
 /* ------------------------------------------------------------------ instances */
@@ -167,6 +176,51 @@ static int read_hosts(struct rea__reader *reader, const struct rea__node *node, 
 	return error;
 }
 
+/* "package.Service", "package.*" or "*". */
+static bool is_grpc_pattern(struct rea_slice text)
+{
+	bool begins = true;
+
+	if (text.length > GRPC_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < text.length; i++) {
+		char c = rea_ascii_lower(text.data[i]);
+		bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || c == '_';
+
+		if (begins ? !letter && !(c == '*' && i + 1 == text.length) : !letter && !digit && c != '.')
+			return false;
+		begins = c == '.';
+	}
+	return !begins;
+}
+
+static int read_grpc_services(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
+    const struct rea_config_service *service)
+{
+	static const char expected[] =
+	    "a gRPC service such as package.Service, or package.* for all of a package and below";
+	const struct rea__node *item;
+	int error = rea__expect_sequence(reader, node, "a list of gRPC services", &item);
+
+	for (; item != NULL && error == 0; item = item->next) {
+		struct rea_slice text;
+		const char *name;
+		uint32_t owner;
+
+		error = rea__expect_text(reader, item, expected, &text);
+		if (error == 0 && !is_grpc_pattern(text))
+			return rea__refuse_value(reader, item, expected, "");
+		if (error == 0 && rea_map_find(&config->by_grpc, text, &owner))
+			return rea__refuse(reader, item, "%.*s already leads to the service %s", (int)text.length,
+			    text.data, config->services[owner].name);
+		if (error == 0)
+			error = rea__copy_text(reader, text, &name);
+		if (error == 0 && rea_map_insert(&config->by_grpc, rea_slice_of(name), (uint32_t)service->index) != 0)
+			return rea__nomem(reader);
+	}
+	return error;
+}
+
 static bool is_service_name(struct rea_slice text)
 {
 	bool only_dots = true;
@@ -210,31 +264,75 @@ static int add_name(struct rea__reader *reader, const struct rea__node *node, st
 static const struct rea__choice balance_choices[] = {
     {"least-loaded", REA_BALANCE_LEAST_LOADED}, {"listed", REA_BALANCE_LISTED}, {NULL, 0}};
 
+static const struct rea__choice protocol_choices[] = {{"http1", REA_PROTOCOL_HTTP1}, {"h2", REA_PROTOCOL_H2}, {NULL, 0}};
+
 static const struct rea__field service_fields[] = {
     {.name = "hosts", .type = &rea__type_node, .offset = offsetof(struct service_reading, hosts)},
+    {.name = "grpc-services", .type = &rea__type_node, .offset = offsetof(struct service_reading, grpc_services)},
+    {.name = "grpc-service-config", .type = &rea__type_node, .offset = offsetof(struct service_reading, grpc_service_config)},
     {.name = "host", .type = &type_authority, .offset = offsetof(struct service_reading, host)},
     {.name = "balance", .type = &rea__type_choice, .offset = offsetof(struct service_reading, balance), .choices = balance_choices},
+    {.name = "protocol", .type = &rea__type_choice, .offset = offsetof(struct service_reading, protocol), .choices = protocol_choices},
     {.name = "ejection", .type = &rea__type_bool, .offset = offsetof(struct service_reading, ejection)},
-    {.name = "instances", .type = &rea__type_node, .offset = offsetof(struct service_reading, instances)},
+    {.name = "health-check", .type = &rea__type_node, .offset = offsetof(struct service_reading, health)},
+    {.name = "tls", .type = &rea__type_node, .offset = offsetof(struct service_reading, tls)},
+    {.name = "instances", .type = &rea__type_node, .offset = offsetof(struct service_reading, found[REA_DISCOVERY_LIST])},
+    {.name = "instances-file", .type = &rea__type_node, .offset = offsetof(struct service_reading, found[REA_DISCOVERY_FILE])},
+    {.name = "dns", .type = &rea__type_node, .offset = offsetof(struct service_reading, found[REA_DISCOVERY_DNS])},
+    {.name = "nacos", .type = &rea__type_node, .offset = offsetof(struct service_reading, found[REA_DISCOVERY_NACOS])},
+    {.name = "etcd", .type = &rea__type_node, .offset = offsetof(struct service_reading, found[REA_DISCOVERY_ETCD])},
+    {.name = "empty-grace-ms", .type = &rea__type_u32, .offset = offsetof(struct service_reading, empty_grace_ms), .max = 86400000},
 };
 const struct rea__block rea__service_block = {"a service", FIELDS(service_fields), REA__NO_LINES};
 
 static int read_service(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
     struct rea_config_service *service)
 {
-	struct service_reading reading = {.balance = REA_BALANCE_LEAST_LOADED, .ejection = true};
+	static const char *const places[] = {"instances", "instances-file", "dns", "nacos", "etcd"};
+	struct service_reading reading = {.balance = REA_BALANCE_LEAST_LOADED, .ejection = true, .empty_grace_ms = 60000};
+	size_t first = SIZE_MAX;
 	int error = rea__block_read(reader, node, &rea__service_block, &reading, NULL);
 
 	if (error != 0)
 		return error;
 	service->host = reading.host;
 	service->balance = reading.balance;
+	service->protocol = reading.protocol;
 	service->ejection = reading.ejection;
-	if (reading.instances == NULL)
-		return rea__refuse_key(reader, node, "the service %s has no `instances`", service->name);
-	if (reading.hosts != NULL)
+	service->discovery = (struct rea_config_discovery){.name = "",
+	    .group = "",
+	    .namespace_id = "",
+	    .clusters = "",
+	    .empty_grace_ms = reading.empty_grace_ms,
+	    .line = service->line};
+	for (size_t i = 0; i <= REA_DISCOVERY_ETCD; i++) {
+		if (reading.found[i] == NULL)
+			continue;
+		if (first != SIZE_MAX)
+			return rea__refuse_key(reader, reading.found[i],
+			    "the instances of %s come from one place: `%s` stands here as well as `%s`", service->name,
+			    places[i], places[first]);
+		first = i;
+	}
+	if (first == SIZE_MAX)
+		return rea__refuse_key(reader, node,
+		    "the service %s has no `instances`, nor `instances-file`, `dns`, `nacos` or `etcd` to find them by",
+		    service->name);
+	if (reading.tls != NULL)
+		error = rea__service_tls_read(reader, reading.tls, &service->tls);
+	if (error == 0 && reading.hosts != NULL)
 		error = read_hosts(reader, reading.hosts, config, service);
-	return error ? error : read_instances(reader, reading.instances, service);
+	if (error == 0 && reading.health != NULL)
+		error = rea__health_read(reader, reading.health, &service->health);
+	if (error == 0 && reading.grpc_services != NULL)
+		error = read_grpc_services(reader, reading.grpc_services, config, service);
+	if (error == 0 && reading.grpc_service_config != NULL)
+		error = rea__grpc_config_read(
+		    reader, reading.grpc_service_config, config, &config->grpc_configs[service->index]);
+	if (error != 0)
+		return error;
+	return first == REA_DISCOVERY_LIST ? read_instances(reader, reading.found[first], service)
+					   : rea__discovery_read(reader, reading.found, config, service);
 }
 
 int rea__services_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)
@@ -245,7 +343,8 @@ int rea__services_read(struct rea__reader *reader, const struct rea__node *node,
 	if (error != 0 || first == NULL)
 		return error;
 	config->services = rea_arena_array(reader->arena, node->length, sizeof(*config->services));
-	if (config->services == NULL || rea_map_reserve(&config->by_name, node->length) != 0)
+	config->grpc_configs = rea_arena_array(reader->arena, node->length, sizeof(*config->grpc_configs));
+	if (config->services == NULL || config->grpc_configs == NULL || rea_map_reserve(&config->by_name, node->length) != 0)
 		return rea__nomem(reader);
 	/* All names first: a `hosts` entry must not take the name of a service that stands below it. */
 	for (child = first; child != NULL && error == 0; child = child->next)
@@ -254,4 +353,39 @@ int rea__services_read(struct rea__reader *reader, const struct rea__node *node,
 	for (size_t i = 0; i < config->services_len && error == 0; i++, child = child->next)
 		error = read_service(reader, child, config, &config->services[i]);
 	return error;
+}
+
+/* 0 = nobody knows: a name can stand for several, and registries have their own say. */
+static size_t known_instances(const struct rea_config_service *service)
+{
+	uint8_t address[16];
+
+	if (service->discovery.kind != REA_DISCOVERY_LIST)
+		return 0;
+	for (size_t i = 0; i < service->instances_len; i++) {
+		struct rea_slice host = rea_slice_of(service->instances[i].address);
+
+		while (host.length > 0 && host.data[host.length - 1] != ':')
+			host.length--;
+		host.length -= host.length > 0;
+		if (host.length > 1 && host.data[0] == '[')
+			host = rea_slice_make(host.data + 1, host.length - 2);
+		if (!rea_address_parse(host, address))
+			return 0;
+	}
+	return service->instances_len;
+}
+
+uint32_t rea_config_attempts(const struct rea_config_service *service, const struct rea_policy *policy)
+{
+	size_t instances = known_instances(service);
+	struct rea_policy possible = *policy;
+
+	if (instances == 0)
+		return rea_policy_attempts(policy);
+	if (policy->when_all_tried == REA_ALL_TRIED_STOP && instances <= policy->max_retry_next_instance)
+		possible.max_retry_next_instance = (uint32_t)instances - 1;
+	else if (policy->when_all_tried == REA_ALL_TRIED_CYCLE && instances == 1)
+		possible.max_retry_next_instance = 0;
+	return rea_policy_attempts(&possible);
 }

@@ -9,7 +9,7 @@
 
 void rea_config_settings_defaults(struct rea_config_settings *settings)
 {
-	static const struct rea_config_listen listen = {"127.0.0.1:7070", 0};
+	static const struct rea_config_listen listen = {.address = "127.0.0.1:7070"};
 	/* What is no address of the public network. */
 	static const struct rea_config_range edge[] = {
 	    {"127.0.0.0/8", {[10] = 0xff, [11] = 0xff, 127}, 104},
@@ -60,7 +60,34 @@ void rea_config_settings_defaults(struct rea_config_settings *settings)
 	};
 }
 
-/* One address, or a list of them. Written to the whole settings, as two members change. */
+struct listen_reading {
+	const char *address;
+	const struct rea__node *tls;
+};
+
+static const struct rea__field listen_fields[] = {
+    {.name = "address", .type = &rea__type_address, .offset = offsetof(struct listen_reading, address)},
+    {.name = "tls", .type = &rea__type_node, .offset = offsetof(struct listen_reading, tls)},
+};
+const struct rea__block rea__listen_block = {"a listener", FIELDS(listen_fields), REA__NO_LINES};
+
+static int read_listener(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field,
+    struct rea_config_listen *listen)
+{
+	struct listen_reading reading = {NULL, NULL};
+	int error;
+
+	listen->line = node->line;
+	if (node->kind == REA__SCALAR)
+		return rea__type_address.read(reader, node, field, &listen->address);
+	error = rea__block_read(reader, node, &rea__listen_block, &reading, NULL);
+	if (error == 0 && reading.address == NULL)
+		error = rea__refuse(reader, node, "a listener needs an `address`");
+	listen->address = reading.address;
+	return error == 0 && reading.tls != NULL ? rea__listen_tls_read(reader, reading.tls, &listen->tls) : error;
+}
+
+/* One address or mapping, or a list of them. Written to the whole settings, as two members change. */
 static int read_listen(struct rea__reader *reader, const struct rea__node *node, const struct rea__field *field, void *ret_value)
 {
 	struct rea_config_settings *settings = ret_value;
@@ -73,10 +100,8 @@ static int read_listen(struct rea__reader *reader, const struct rea__node *node,
 		return rea__nomem(reader);
 	if (count == 0)
 		return rea__refuse_value(reader, node, "at least one address", "");
-	for (size_t i = 0; i < count && error == 0; i++, item = item->next) {
-		listen[i].line = item->line;
-		error = rea__type_address.read(reader, item, field, &listen[i].address);
-	}
+	for (size_t i = 0; i < count && error == 0; i++, item = item->next)
+		error = read_listener(reader, item, field, &listen[i]);
 	settings->listen = listen;
 	settings->listen_len = count;
 	return error;
@@ -90,6 +115,7 @@ static void format_listen(const struct rea__field *field, const void *value, str
 	for (size_t i = 0; i < settings->listen_len; i++) {
 		rea_format_text(text, i > 0 ? ", " : "");
 		rea_format_text(text, settings->listen[i].address);
+		rea_format_text(text, settings->listen[i].tls != NULL ? " (TLS)" : "");
 	}
 }
 
@@ -270,6 +296,9 @@ const struct rea__block rea__tasks_block = {"tasks", FIELDS(tasks_fields), REA__
 
 static const struct rea__field sources_fields[] = {
     {.name = "snapshot-dir", .type = &type_path, .offset = SETTING(sources.snapshot_dir)},
+    {.name = "nacos", .type = &rea__type_node, .offset = offsetof(struct rea__document, nacos)},
+    {.name = "etcd", .type = &rea__type_node, .offset = offsetof(struct rea__document, etcd)},
+    {.name = "dns", .type = &rea__type_node, .offset = offsetof(struct rea__document, dns)},
     {.name = "policy", .type = &rea__type_node, .offset = offsetof(struct rea__document, sources)},
 };
 const struct rea__block rea__sources_block = {"sources", FIELDS(sources_fields), REA__NO_LINES};
@@ -287,6 +316,7 @@ static const struct rea__field root_fields[] = {
     {.name = "timeouts", .type = &rea__type_block, .block = &rea__timeouts_block},
     {.name = "tasks", .type = &rea__type_block, .block = &rea__tasks_block},
     {.name = "sources", .type = &rea__type_block, .block = &rea__sources_block},
+    {.name = "register", .type = &rea__type_node, .offset = offsetof(struct rea__document, registrations)},
     {.name = "services", .type = &rea__type_node, .offset = offsetof(struct rea__document, services)},
     {.name = "contracts", .type = &rea__type_node, .offset = offsetof(struct rea__document, contracts)},
     {.name = "profiles", .type = &rea__type_node, .offset = offsetof(struct rea__document, profiles)},

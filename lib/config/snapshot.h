@@ -23,10 +23,17 @@
 
 /* How many profiles may be based on one another. */
 #define REA__PROFILE_DEPTH_MAX 8
-/* Global, service and method, each with its profiles below it. */
-#define REA__STACK_MAX (3 * (1 + REA__PROFILE_DEPTH_MAX))
+/* An entry of a gRPC service config; global, service and method, each with its profiles below it. */
+#define REA__STACK_MAX (1 + 3 * (1 + REA__PROFILE_DEPTH_MAX))
 
-enum rea__place { REA__PLACE_PROFILE, REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA__PLACE_METHOD };
+/* GRPC_CONFIG: a gRPC service config, below all that our own documents say. */
+enum rea__place {
+	REA__PLACE_PROFILE,
+	REA__PLACE_GLOBAL,
+	REA__PLACE_SERVICE,
+	REA__PLACE_METHOD,
+	REA__PLACE_GRPC_CONFIG
+};
 
 struct rea__profile {
 	const char *name;
@@ -115,6 +122,9 @@ uint32_t rea__lines_of_profile(const uint32_t *lines, uint32_t set);
  * found in. ret_retry: zeroed; to be given to rea__retry_fini in any case. */
 int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config *config,
     bool knows_contracts, struct rea__retry *ret_retry);
+/* Put each service's gRPC service config below what config->grpc says: methods that have one get their policy anew, and config->grpc_services is made.
+ * node: the `retry` block, for what does not fit together; NULL = there is none. */
+int rea__grpc_join(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 void rea__retry_fini(struct rea__retry *retry);
 const struct rea__service_config *rea__retry_service(const struct rea__retry *retry, struct rea_slice name);
 const struct rea__method_config *rea__service_method(const struct rea__service_config *service, struct rea_slice key);
@@ -127,6 +137,7 @@ struct rea__stack {
 		const struct rea__profile *profile; /* NULL = the level itself */
 		enum rea__place place;
 		uint32_t profile_line; /* where the level names the profile */
+		const char *file;      /* of a gRPC service config */
 	} items[REA__STACK_MAX];
 	size_t len;
 	size_t global_index; /* SIZE_MAX = none */
@@ -135,6 +146,40 @@ void rea__stack_push(struct rea__stack *stack, enum rea__place place, const stru
 void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_policy);
 /* The item that decides a key, or NULL when the default holds. */
 const struct rea__stack_item *rea__stack_source(const struct rea__stack *stack, enum rea_policy_key key);
+
+/* ------------------------------------------------------------------ gRPC service configs */
+
+/* What a gRPC service config says of a method, of a service or of all. */
+struct rea__grpc_entry {
+	const char *name; /* "package.Service/Method", "package.Service/" or "" */
+	struct rea_policy_layer keys;
+	const uint32_t *lines; /* see struct rea__level */
+};
+
+/* The document that a service names. Part of the base: it stays when the policy is replaced. */
+struct rea__grpc_config {
+	const char *file;
+	struct rea__grpc_entry *entries; /* the first one is "" */
+	size_t entries_len;
+	struct rea_map by_name;
+};
+
+/* What holds for the gRPC calls of a service. */
+struct rea__grpc_service {
+	const struct rea__service_config *own;  /* of rpc.grpc.retry; NULL = nothing */
+	const struct rea__grpc_config *config;  /* NULL = none */
+	const struct rea_policy **policies;     /* one per entry of config, with all that stands above it but methods */
+	const struct rea_budget_policy *budget; /* NULL = nothing of gRPC's says one */
+};
+
+/* services.<name>.grpc-service-config: read the document that node names. */
+int rea__grpc_config_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
+    struct rea__grpc_config *ret_grpc);
+/* The entry for "package.Service/Method", the most special one there is. */
+size_t rea__grpc_config_find(const struct rea__grpc_config *grpc, struct rea_slice path);
+/* The same for a method key, "package.Service_Method". */
+size_t rea__grpc_config_find_key(const struct rea__grpc_config *grpc, struct rea_slice key);
+void rea__stack_push_grpc(struct rea__stack *stack, const struct rea__grpc_config *grpc, size_t entry);
 
 /* ------------------------------------------------------------------ the rest of the document */
 
@@ -159,6 +204,10 @@ struct rea__document {
 	const struct rea__node *task_urls;
 	const struct rea__node *task_targets;
 	const struct rea__node *sources;
+	const struct rea__node *nacos; /* of sources, as the next two */
+	const struct rea__node *etcd;
+	const struct rea__node *dns;
+	const struct rea__node *registrations;
 };
 extern const struct rea__type rea__type_edge; /* of the whole settings */
 struct rea__ranges {
@@ -176,11 +225,23 @@ extern const struct rea__block rea__sources_block;
 extern const struct rea__block rea__source_block;
 extern const struct rea__block rea__nacos_block;
 extern const struct rea__block rea__etcd_block;
+extern const struct rea__block rea__nacos_server_block;
+extern const struct rea__block rea__etcd_server_block;
+extern const struct rea__block rea__dns_server_block;
+extern const struct rea__block rea__dns_names_block;
+extern const struct rea__block rea__nacos_names_block;
+extern const struct rea__block rea__etcd_names_block;
+extern const struct rea__block rea__registration_block;
 extern const struct rea__block rea__sign_block;
 extern const struct rea__block rea__url_block;
 extern const struct rea__block rea__target_block;
 extern const struct rea__block rea__service_block;
 extern const struct rea__block rea__instance_block;
+extern const struct rea__block rea__health_block;
+extern const struct rea__block rea__listen_block;
+extern const struct rea__block rea__listen_tls_block;
+extern const struct rea__block rea__tls_name_block;
+extern const struct rea__block rea__service_tls_block;
 extern const struct rea__block rea__contract_block;
 extern const struct rea__block rea__operation_block;
 extern const struct rea__block rea__rpc_block;
@@ -198,9 +259,12 @@ struct rea_config {
 	const uint32_t *task_policy_lines; /* see struct rea__level */
 	struct rea_config_service *services;
 	size_t services_len;
-	struct rea_map by_name;          /* of services */
-	struct rea_map by_host;          /* names and hosts in lower case */
-	struct rea_contract **contracts; /* one per service, owned; NULL = none */
+	struct rea_map by_name;                  /* of services */
+	struct rea_map by_host;                  /* names and hosts in lower case */
+	struct rea_map by_grpc;                  /* "package.Service" and "package.*" */
+	struct rea__grpc_config *grpc_configs;   /* one per service */
+	struct rea__grpc_service *grpc_services; /* one per service */
+	struct rea_contract **contracts;         /* one per service, owned; NULL = none */
 	struct rea_config_contract_file *contract_files;
 	size_t contract_files_len;
 	uint64_t documents_hash;       /* of the document and its contract files, one after the other */
@@ -212,9 +276,25 @@ struct rea_config {
 
 /* Each reads one part of the document into config, in this order. node NULL = absent. */
 int rea__settings_check(struct rea__reader *reader, const struct rea__node *root, const struct rea_config_settings *settings);
+/* A value of the key `health-check`. */
+int rea__health_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config_health **ret_health);
+const struct rea_config_health *rea__health_defaults(void);
 /* What hangs on tasks: policy, urls, targets. After the services. */
 int rea__tasks_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config);
-int rea__sources_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+int rea__sources_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config);
+/* What a service says of its instances, but for a list of them. nodes: by enum rea_config_discovery_kind, NULL = absent; one of them is not. */
+int rea__discovery_read(struct rea__reader *reader, const struct rea__node *const nodes[REA_DISCOVERY_ETCD + 1],
+    const struct rea_config *config, struct rea_config_service *service);
+int rea__registrations_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
+/* Values that a Nacos server takes. */
+extern const struct rea__type rea__type_nacos_name;
+extern const struct rea__type rea__type_namespace;
+/* A value of the key `tls`. ret_tls is written only where TLS is spoken. */
+int rea__listen_tls_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config_tls **ret_tls);
+int rea__service_tls_read(struct rea__reader *reader, const struct rea__node *node, const struct rea_config_tls **ret_tls);
+const struct rea_config_tls *rea__tls_defaults(void);
+/* A path that stands in a document: beside that document, unless it begins at the root. NULL = out of memory. */
+const char *rea__beside(struct rea_arena *arena, const char *document, struct rea_slice path);
 int rea__services_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 int rea__contracts_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 int rea__profiles_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);

@@ -6,6 +6,7 @@
 #define FIELDS(fields) fields, sizeof(fields) / sizeof((fields)[0])
 #define SOURCES_MAX 8
 #define SERVERS_MAX 16
+#define DNS_SERVERS_MAX 8
 #define DATA_ID_MAX 256
 
 /* ------------------------------------------------------------------ what a key may hold */
@@ -80,8 +81,8 @@ static int read_password(
 	return rea__copy_text(reader, rea__node_text(node), ret_value);
 }
 
-static const struct rea__type type_nacos_name = {read_nacos_name, rea__format_text};
-static const struct rea__type type_namespace = {read_namespace, rea__format_text};
+const struct rea__type rea__type_nacos_name = {read_nacos_name, rea__format_text};
+const struct rea__type rea__type_namespace = {read_namespace, rea__format_text};
 static const struct rea__type type_context = {read_context, rea__format_text};
 static const struct rea__type type_password = {read_password, NULL};
 
@@ -100,32 +101,46 @@ static const struct rea__choice mode_choices[] = {
 	{                                                                                               \
 		.name = "servers", .type = &rea__type_node, .offset = offsetof(struct reading, servers) \
 	}
-#define LOGIN                                                                                     \
-	{.name = "username", .type = &rea__type_text, .offset = SOURCE(username)},                \
-	    {.name = "password", .type = &type_password, .offset = SOURCE(password)},             \
-	    {.name = "ca-file", .type = &rea__type_text, .offset = SOURCE(ca_file)},              \
+#define LOGIN                                                                         \
+	{.name = "username", .type = &rea__type_text, .offset = SOURCE(username)},    \
+	    {.name = "password", .type = &type_password, .offset = SOURCE(password)}, \
+	{                                                                             \
+		.name = "ca-file", .type = &rea__type_text, .offset = SOURCE(ca_file) \
+	}
+#define FAILOVER                                                                                  \
 	{                                                                                         \
 		.name = "failover-file", .type = &rea__type_text, .offset = SOURCE(failover_file) \
 	}
+#define NACOS_SERVER                                                                                      \
+	SERVERS, {.name = "namespace", .type = &rea__type_namespace, .offset = SOURCE(namespace_id)},     \
+	    {.name = "context-path", .type = &type_context, .offset = SOURCE(context_path)},              \
+	    {.name = "mode", .type = &rea__type_choice, .offset = SOURCE(mode), .choices = mode_choices}, \
+	    {.name = "poll-ms", .type = &rea__type_u32, .offset = SOURCE(poll_ms), .min = 1000, .max = 3600000}, LOGIN
 
 static const struct rea__field nacos_fields[] = {
-    SERVERS,
-    {.name = "data-id", .type = &type_nacos_name, .offset = SOURCE(name)},
-    {.name = "group", .type = &type_nacos_name, .offset = SOURCE(group)},
-    {.name = "namespace", .type = &type_namespace, .offset = SOURCE(namespace_id)},
-    {.name = "context-path", .type = &type_context, .offset = SOURCE(context_path)},
-    {.name = "mode", .type = &rea__type_choice, .offset = SOURCE(mode), .choices = mode_choices},
-    {.name = "poll-ms", .type = &rea__type_u32, .offset = SOURCE(poll_ms), .min = 1000, .max = 3600000},
-    LOGIN,
+    NACOS_SERVER,
+    FAILOVER,
+    {.name = "data-id", .type = &rea__type_nacos_name, .offset = SOURCE(name)},
+    {.name = "group", .type = &rea__type_nacos_name, .offset = SOURCE(group)},
 };
 const struct rea__block rea__nacos_block = {"nacos", FIELDS(nacos_fields), REA__NO_LINES};
 
 static const struct rea__field etcd_fields[] = {
     SERVERS,
-    {.name = "key", .type = &rea__type_text, .offset = SOURCE(name)},
     LOGIN,
+    FAILOVER,
+    {.name = "key", .type = &rea__type_text, .offset = SOURCE(name)},
 };
 const struct rea__block rea__etcd_block = {"etcd", FIELDS(etcd_fields), REA__NO_LINES};
+
+static const struct rea__field nacos_server_fields[] = {NACOS_SERVER};
+const struct rea__block rea__nacos_server_block = {"sources.nacos", FIELDS(nacos_server_fields), REA__NO_LINES};
+
+static const struct rea__field etcd_server_fields[] = {SERVERS, LOGIN};
+const struct rea__block rea__etcd_server_block = {"sources.etcd", FIELDS(etcd_server_fields), REA__NO_LINES};
+
+static const struct rea__field dns_server_fields[] = {{.name = "servers", .type = &rea__type_node}};
+const struct rea__block rea__dns_server_block = {"sources.dns", FIELDS(dns_server_fields), REA__NO_LINES};
 
 struct item {
 	const char *file;
@@ -190,8 +205,36 @@ static int read_servers(struct rea__reader *reader, const struct rea__node *node
 
 /* ------------------------------------------------------------------ sources */
 
-static int read_remote(struct rea__reader *reader, const struct rea__node *node, const struct rea__block *block,
+/* Servers, and how to be let in. */
+static int read_servers_of(struct rea__reader *reader, const struct rea__node *node, const struct rea__node *servers,
     struct rea_config_source *source)
+{
+	if ((source->username == NULL) != (source->password == NULL))
+		return rea__refuse(reader, node, "`username` and `password` are given together, or neither is");
+	return read_servers(reader, servers, source);
+}
+
+/* A source without servers of its own asks those that all share. */
+static int share_servers(struct rea__reader *reader, const struct rea__node *node,
+    const struct rea_config_source *shared, struct rea_config_source *source)
+{
+	const char *kind = source->kind == REA_SOURCE_NACOS ? "nacos" : "etcd";
+
+	if (shared == NULL)
+		return rea__refuse(reader, node, "%s needs `servers`, here or in sources.%s", kind, kind);
+	if (source->username != NULL || source->password != NULL || source->ca_file != NULL)
+		return rea__refuse(reader, node,
+		    "`username`, `password` and `ca-file` belong to `servers`: they stand beside them in sources.%s", kind);
+	source->servers = shared->servers;
+	source->servers_len = shared->servers_len;
+	source->username = shared->username;
+	source->password = shared->password;
+	source->ca_file = shared->ca_file;
+	return 0;
+}
+
+static int read_remote(struct rea__reader *reader, const struct rea__node *node, const struct rea__block *block,
+    const struct rea_config_source *shared, struct rea_config_source *source)
 {
 	struct reading reading = {.source = *source};
 	int error = rea__block_read(reader, node, block, &reading, NULL);
@@ -199,17 +242,25 @@ static int read_remote(struct rea__reader *reader, const struct rea__node *node,
 	if (error != 0)
 		return error;
 	*source = reading.source;
-	if (reading.servers == NULL)
-		return rea__refuse(reader, node, "%s needs `servers`", block->name);
 	if (source->name == NULL)
 		return rea__refuse(
 		    reader, node, "%s needs `%s`", block->name, source->kind == REA_SOURCE_NACOS ? "data-id" : "key");
-	if ((source->username == NULL) != (source->password == NULL))
-		return rea__refuse(reader, node, "`username` and `password` are given together, or neither is");
-	return read_servers(reader, reading.servers, source);
+	return reading.servers != NULL ? read_servers_of(reader, node, reading.servers, source)
+				       : share_servers(reader, node, shared, source);
 }
 
-static int read_source(struct rea__reader *reader, const struct rea__node *node, struct rea_config_source *source)
+static void set_nacos_defaults(struct rea_config_source *source, const struct rea_config_source *shared)
+{
+	source->kind = REA_SOURCE_NACOS;
+	source->group = "DEFAULT_GROUP";
+	source->namespace_id = shared != NULL ? shared->namespace_id : "";
+	source->context_path = shared != NULL ? shared->context_path : "/nacos";
+	source->mode = shared != NULL ? shared->mode : REA_NACOS_AUTO;
+	source->poll_ms = shared != NULL ? shared->poll_ms : 5000;
+}
+
+static int read_source(struct rea__reader *reader, const struct rea__node *node,
+    const struct rea_config_settings *settings, struct rea_config_source *source)
 {
 	struct item item = {NULL, NULL, NULL};
 	int error = rea__block_read(reader, node, &rea__source_block, &item, NULL);
@@ -224,16 +275,58 @@ static int read_source(struct rea__reader *reader, const struct rea__node *node,
 		return 0;
 	if (item.etcd != NULL) {
 		source->kind = REA_SOURCE_ETCD;
-		return read_remote(reader, item.etcd, &rea__etcd_block, source);
+		return read_remote(reader, item.etcd, &rea__etcd_block, settings->sources.etcd, source);
 	}
-	source->kind = REA_SOURCE_NACOS;
-	source->group = "DEFAULT_GROUP";
-	source->context_path = "/nacos";
-	source->poll_ms = 5000;
-	return read_remote(reader, item.nacos, &rea__nacos_block, source);
+	set_nacos_defaults(source, settings->sources.nacos);
+	return read_remote(reader, item.nacos, &rea__nacos_block, settings->sources.nacos, source);
 }
 
-int rea__sources_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)
+/* What all that ask a registry share. */
+static int read_shared(struct rea__reader *reader, const struct rea__node *node, const struct rea__block *block,
+    enum rea_config_source_kind kind, const struct rea_config_source **ret_source)
+{
+	struct reading reading = {
+	    .source = {.kind = kind, .group = "", .namespace_id = "", .context_path = "", .line = node->line}};
+	struct rea_config_source *source = rea_arena_array(reader->arena, 1, sizeof(*source));
+	int error;
+
+	if (source == NULL)
+		return rea__nomem(reader);
+	if (kind == REA_SOURCE_NACOS)
+		set_nacos_defaults(&reading.source, NULL);
+	error = rea__block_read(reader, node, block, &reading, NULL);
+	if (error != 0)
+		return error;
+	if (reading.servers == NULL)
+		return rea__refuse(reader, node, "%s needs `servers`", block->name);
+	*source = reading.source;
+	*ret_source = source;
+	return read_servers_of(reader, node, reading.servers, source);
+}
+
+static int read_dns(struct rea__reader *reader, const struct rea__node *node, struct rea_config_settings *settings)
+{
+	const struct rea__node *list = NULL, *item;
+	const char **servers;
+	int error = rea__block_read(reader, node, &rea__dns_server_block, &list, NULL);
+
+	if (error != 0 || list == NULL)
+		return error;
+	error = rea__expect_sequence(reader, list, "a list of servers such as 127.0.0.1:53", &item);
+	if (error != 0)
+		return error;
+	if (list->length == 0 || list->length > DNS_SERVERS_MAX)
+		return rea__refuse(reader, list, "from 1 to %d servers can be asked", DNS_SERVERS_MAX);
+	servers = rea_arena_array(reader->arena, list->length, sizeof(*servers));
+	if (servers == NULL)
+		return rea__nomem(reader);
+	for (; item != NULL && error == 0; item = item->next)
+		error = rea__type_address.read(reader, item, NULL, &servers[settings->sources.dns_servers_len++]);
+	settings->sources.dns_servers = servers;
+	return error;
+}
+
+static int read_policies(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config)
 {
 	const struct rea__node *item;
 	struct rea_config_source *sources;
@@ -247,7 +340,25 @@ int rea__sources_read(struct rea__reader *reader, const struct rea__node *node, 
 	if (sources == NULL)
 		return rea__nomem(reader);
 	for (; item != NULL && error == 0; item = item->next)
-		error = read_source(reader, item, &sources[config->settings.sources.policy_len++]);
+		error = read_source(reader, item, &config->settings, &sources[config->settings.sources.policy_len++]);
 	config->settings.sources.policy = sources;
+	return error;
+}
+
+int rea__sources_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config)
+{
+	struct rea_config_settings *settings = &config->settings;
+	int error = 0;
+
+	if (document->nacos != NULL)
+		error = read_shared(
+		    reader, document->nacos, &rea__nacos_server_block, REA_SOURCE_NACOS, &settings->sources.nacos);
+	if (error == 0 && document->etcd != NULL)
+		error =
+		    read_shared(reader, document->etcd, &rea__etcd_server_block, REA_SOURCE_ETCD, &settings->sources.etcd);
+	if (error == 0 && document->dns != NULL)
+		error = read_dns(reader, document->dns, settings);
+	if (error == 0 && document->sources != NULL)
+		error = read_policies(reader, document->sources, config);
 	return error;
 }

@@ -422,6 +422,8 @@ int rea_contract_combine(struct rea_contract *contract, const struct rea_operati
 		return add_at(contract, operation, node, ret_info);
 	mine = &contract->entries[other->index].operation;
 	mine->grant = rea_grant_combine(mine->grant, operation->grant);
+	mine->client_streams |= operation->client_streams;
+	mine->server_streams |= operation->server_streams;
 	mine->generate_key = (mine->generate_key || operation->generate_key) &&
 			     mine->grant.permission == REA_PERMISSION_IDEMPOTENT_WITH_KEY;
 	return 0;

@@ -52,9 +52,10 @@ static double fading(const struct rea_load *load, uint64_t now_ns)
 	return halvings < 63 ? (1 - part / 2) / (double)(UINT64_C(1) << halvings) : 0;
 }
 
-void rea_load_begin(struct rea_load *load)
+void rea_load_begin(struct rea_load *load, uint64_t now_ns)
 {
-	load->in_flight++;
+	if (load->in_flight++ == 0)
+		load->busy_ns = now_ns;
 }
 
 void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64_t now_ns)
@@ -66,6 +67,8 @@ void rea_load_end(struct rea_load *load, const struct rea_report *report, uint64
 
 	assert(load->in_flight > 0);
 	load->in_flight--;
+	if (answered)
+		load->answered_ns = rea_time_max(load->answered_ns, now_ns);
 	if (answered && load->latency_ns <= 0)
 		load->latency_ns = latency_ns;
 	else if (answered || (load->latency_ns > 0 && latency_ns > load->latency_ns))
@@ -86,6 +89,14 @@ static uint32_t weight_of(const struct rea_instance *instance)
 	return instance->weight > 0 ? instance->weight : 1;
 }
 
+/* How long it has owed an answer. */
+static double silence_of(const struct rea_load *load, uint64_t now_ns)
+{
+	if (load == NULL || load->in_flight == 0)
+		return 0;
+	return (double)rea_time_sub(now_ns, rea_time_max(load->busy_ns, load->answered_ns));
+}
+
 /* Of two instances, a unless b is clearly less loaded: how long one more request would take on it, in effect. */
 static size_t less_loaded(const struct rea_instances *instances, size_t a, size_t b, double mean_weight, uint64_t now_ns)
 {
@@ -100,32 +111,38 @@ static size_t less_loaded(const struct rea_instances *instances, size_t a, size_
 		latency[i] = seen->latency_ns * faded;
 		load[i] = (1 + seen->in_flight * mean_weight / weight_of(pair[i])) / (success * success);
 	}
-	/* An unknown latency counts as the other's: a new instance is neither flooded nor shunned. */
-	if (latency[0] <= 0 || latency[1] <= 0)
-		latency[0] = latency[1] = LATENCY_NS_MIN;
-	for (size_t i = 0; i < 2; i++)
-		load[i] *= latency[i] > LATENCY_NS_MIN ? latency[i] : LATENCY_NS_MIN;
+	for (size_t i = 0; i < 2; i++) {
+		/* An unknown latency counts as the other's: a new instance is neither flooded nor shunned. */
+		double expected = latency[i] > 0 ? latency[i] : latency[1 - i], silence = silence_of(pair[i]->load, now_ns);
+
+		/* It takes at least as long as it is taking. */
+		expected = expected > silence ? expected : silence;
+		load[i] *= expected > LATENCY_NS_MIN ? expected : LATENCY_NS_MIN;
+	}
 	return load[1] * TIE < load[0] ? b : a;
 }
 
 static size_t choose_listed(const struct rea_instances *instances, const struct rea__candidates *candidates)
 {
+	size_t best = SIZE_MAX;
+
 	for (size_t i = 0; i < instances->count; i++)
-		if (rea__candidates_have(candidates, &instances->items[i]))
-			return i;
-	return SIZE_MAX;
+		if ((best == SIZE_MAX || instances->items[i].tier < instances->items[best].tier) &&
+		    rea__candidates_have(candidates, &instances->items[i]))
+			best = i;
+	return best;
 }
 
-/* A candidate other than skip, drawn by weight. weight: the sum of theirs, > 0. */
-static size_t draw(const struct rea_instances *instances, const struct rea__candidates *candidates, size_t skip,
-    uint64_t weight, struct rea_random *random)
+/* A candidate of this tier other than skip, drawn by weight. weight: the sum of theirs, > 0. */
+static size_t draw(const struct rea_instances *instances, const struct rea__candidates *candidates, uint32_t tier,
+    size_t skip, uint64_t weight, struct rea_random *random)
 {
 	uint64_t rest = rea_random_below(random, weight);
 	size_t i = 0;
 
 	for (;; i++) {
 		assert(i < instances->count);
-		if (i == skip || !rea__candidates_have(candidates, &instances->items[i]))
+		if (i == skip || instances->items[i].tier != tier || !rea__candidates_have(candidates, &instances->items[i]))
 			continue;
 		if (rest < weight_of(&instances->items[i]))
 			return i;
@@ -137,20 +154,27 @@ static size_t choose_weighted(const struct rea_instances *instances, const struc
     struct rea_random *random, uint64_t now_ns)
 {
 	uint64_t weight = 0;
+	uint32_t tier = UINT32_MAX;
 	size_t count = 0, a, b;
 
+	/* Of the lowest tier that has any. */
 	for (size_t i = 0; i < instances->count; i++) {
-		if (rea__candidates_have(candidates, &instances->items[i])) {
-			weight += weight_of(&instances->items[i]);
-			count++;
-		}
+		const struct rea_instance *instance = &instances->items[i];
+
+		if (instance->tier > tier || !rea__candidates_have(candidates, instance))
+			continue;
+		if (instance->tier < tier)
+			weight = count = 0;
+		tier = instance->tier;
+		weight += weight_of(instance);
+		count++;
 	}
 	if (count == 0)
 		return SIZE_MAX;
-	a = draw(instances, candidates, SIZE_MAX, weight, random);
+	a = draw(instances, candidates, tier, SIZE_MAX, weight, random);
 	if (count == 1)
 		return a;
-	b = draw(instances, candidates, a, weight - weight_of(&instances->items[a]), random);
+	b = draw(instances, candidates, tier, a, weight - weight_of(&instances->items[a]), random);
 	return less_loaded(instances, a, b, (double)weight / (double)count, now_ns);
 }
 

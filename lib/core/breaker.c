@@ -34,6 +34,7 @@
 #include "core/breaker.h"
 
 #include "base/probe.h"
+#include "core/internal.h"
 #include "core/window.h"
 
 #include <rea/error.h>
@@ -124,7 +125,7 @@ static uint64_t catch_up(struct rea_breaker *breaker, uint64_t now_ns)
 	return breaker->now_ns;
 }
 
-int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc,
+REA__COLD int rea_breaker_new(const struct rea_breaker_policy *policy, const struct rea_alloc *alloc,
     struct rea_breaker **ret_breaker, struct rea_error_info *ret_info)
 {
 	struct rea_breaker *breaker;

@@ -217,7 +217,7 @@ struct rea_budget {
 	uint32_t cost_transient, cost_timeout, cost_throttling;
 	struct rea__common_budget *common; /* NULL = this budget is the process's own */
 	uint32_t epoch;                    /* of common */
-	void (*release)(struct rea__common_budget *common);
+	const struct rea__common_ops *ops;
 	uint64_t *grpc; /* bucket of thousandths of a token, in levels or in common */
 	uint64_t *aws;  /* bucket of tokens */
 	_Alignas(CACHE_LINE) uint64_t levels[2];
@@ -257,7 +257,7 @@ static void unlock(struct rea_budget *budget)
 	__atomic_store_n(&budget->lock, 0, __ATOMIC_RELEASE);
 }
 
-static void set_policy(struct rea_budget *budget, const struct rea_budget_policy *policy)
+REA__COLD static void set_policy(struct rea_budget *budget, const struct rea_budget_policy *policy)
 {
 	/* What others share means something, whatever the rule was here. */
 	bool keep = budget->common != NULL || rule_of(budget) == policy->rule;
@@ -279,7 +279,7 @@ static void set_policy(struct rea_budget *budget, const struct rea_budget_policy
 		bucket_resize(budget->aws, policy->capacity, keep);
 		break;
 	case REA_BUDGET_EVIDENCE:
-		/* What was seen is each process's own. Never reset = never begun. */
+		/* Never reset = never begun. */
 		lock(budget);
 		if (rule_of(budget) != policy->rule || budget->evidence.generation == 0)
 			rea__evidence_reset(&budget->evidence);
@@ -317,7 +317,7 @@ static int allocate(uint32_t shards, const struct rea_alloc *alloc, struct rea_b
 	return 0;
 }
 
-int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, const struct rea_alloc *alloc,
+REA__COLD int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, const struct rea_alloc *alloc,
     struct rea_budget **ret_budget, struct rea_error_info *ret_info)
 {
 	const struct rea__bound shards_bound = {"shards", "the number of shards", shards, 1, DBL_MAX, false, NULL};
@@ -336,7 +336,7 @@ int rea_budget_new(const struct rea_budget_policy *policy, uint32_t shards, cons
 }
 
 int rea__budget_new_common(const struct rea_budget_policy *policy, struct rea__common_budget *common, uint32_t epoch,
-    void (*release)(struct rea__common_budget *common), const struct rea_alloc *alloc, struct rea_budget **ret_budget)
+    const struct rea__common_ops *ops, const struct rea_alloc *alloc, struct rea_budget **ret_budget)
 {
 	struct rea_budget *budget;
 	int error;
@@ -349,7 +349,7 @@ int rea__budget_new_common(const struct rea_budget_policy *policy, struct rea__c
 		return error;
 	budget->common = common;
 	budget->epoch = epoch;
-	budget->release = release;
+	budget->ops = ops;
 	budget->grpc = &common->grpc;
 	budget->aws = &common->aws;
 	budget->shards_len = UINT32_MAX;
@@ -365,7 +365,7 @@ void rea_budget_free(struct rea_budget *budget)
 	if (budget == NULL)
 		return;
 	if (budget->common != NULL)
-		budget->release(budget->common);
+		budget->ops->release(budget->common);
 	alloc = budget->alloc;
 	alloc.free(budget->block, alloc.user_data);
 }
@@ -546,6 +546,22 @@ static bool batch_count(struct rea__evidence_batch *batch, const struct rea__bud
 	return false;
 }
 
+/* With the budget locked: what other processes have seen, ... */
+static void pull(struct rea_budget *budget, uint64_t now_ns)
+{
+	if (budget->common == NULL)
+		return;
+	rea__evidence_see_time(&budget->evidence, now_ns);
+	budget->ops->pull(budget->common, budget->epoch, &budget->evidence);
+}
+
+/* ... and what this one has. */
+static void push(struct rea_budget *budget, const struct rea__budget_attempt *attempt)
+{
+	if (budget->common != NULL)
+		budget->ops->push(budget->common, budget->epoch, &budget->evidence, attempt);
+}
+
 static void evidence_count(struct rea_budget *budget, uint32_t shard, const struct rea__budget_attempt *attempt, uint64_t now_ns)
 {
 	struct rea__evidence_batch *batch = batch_of(budget, shard);
@@ -554,9 +570,11 @@ static void evidence_count(struct rea_budget *budget, uint32_t shard, const stru
 	if (!before && !batch_count(batch, attempt, now_ns))
 		return;
 	lock(budget);
+	pull(budget, now_ns);
 	rea__evidence_merge(&budget->evidence, batch, now_ns);
-	if (before && batch_count(batch, attempt, now_ns))
+	if (before && (batch_count(batch, attempt, now_ns) || budget->common != NULL))
 		rea__evidence_merge(&budget->evidence, batch, now_ns);
+	push(budget, attempt);
 	unlock(budget);
 }
 
@@ -572,7 +590,9 @@ static void evidence_report(
 		evidence_count(budget, shard, attempt, now_ns);
 	} else if (is_failure(attempt->result)) {
 		lock(budget);
+		pull(budget, now_ns);
 		rea__evidence_failure(&budget->evidence, batch_of(budget, shard), attempt, now_ns);
+		push(budget, attempt);
 		unlock(budget);
 	}
 }
@@ -585,25 +605,38 @@ static enum rea__budget_answer evidence_ask(struct rea_budget *budget, struct re
     const struct rea__budget_question *question, uint64_t now_ns, struct rea_budget_lease *ret_lease,
     struct rea_evidence *ret_says)
 {
+	enum rea__evidence_ground ground = REA__GROUND_TOKEN;
 	enum rea__budget_answer answer;
-	bool token = false, take;
+	bool take;
 
 	lock(budget);
 	if (batch != NULL)
 		rea__evidence_merge(&budget->evidence, batch, now_ns);
-	answer = rea__evidence_ask(&budget->evidence, question, now_ns, &token, ret_says);
+	pull(budget, now_ns);
+	answer = rea__evidence_ask(&budget->evidence, question, now_ns, &ground, ret_says);
 	take = answer == REA__BUDGET_GRANTED && ret_lease != NULL;
-	if (take)
-		rea__evidence_take(&budget->evidence, token, now_ns);
+	if (take && budget->common == NULL) {
+		rea__evidence_take(&budget->evidence, ground, now_ns);
+	} else if (take && !budget->ops->take(budget->common, budget->epoch, ground == REA__GROUND_TOKEN, now_ns)) {
+		*ret_says = (struct rea_evidence){.kind = REA_EVIDENCE_RETRIES, .value = budget->evidence.window.retries};
+		answer = REA__BUDGET_REFUSED;
+		take = false;
+	}
 	unlock(budget);
 	if (take)
-		*ret_lease = (struct rea_budget_lease){
-		    .taken_ns = now_ns, .rule = REA_BUDGET_EVIDENCE, .cost = token ? LEASE_ON_TOKEN : 0, .held = true};
+		*ret_lease = (struct rea_budget_lease){.taken_ns = now_ns,
+		    .rule = REA_BUDGET_EVIDENCE,
+		    .cost = ground == REA__GROUND_TOKEN ? LEASE_ON_TOKEN : 0,
+		    .held = true};
 	return answer;
 }
 
 static void evidence_give_back(struct rea_budget *budget, const struct rea_budget_lease *lease)
 {
+	if (budget->common != NULL) {
+		budget->ops->give_back(budget->common, budget->epoch, lease->cost == LEASE_ON_TOKEN, lease->taken_ns);
+		return;
+	}
 	lock(budget);
 	rea__evidence_give_back(&budget->evidence, lease->cost == LEASE_ON_TOKEN, lease->taken_ns);
 	unlock(budget);
@@ -621,6 +654,7 @@ static uint64_t evidence_available(const struct rea_budget *budget, uint64_t now
 	uint64_t available;
 
 	lock(own);
+	pull(own, now_ns);
 	available = rea__evidence_available(&own->evidence, now_ns);
 	unlock(own);
 	return available;
@@ -785,6 +819,7 @@ void rea_budget_look(const struct rea_budget *budget, uint64_t now_ns, struct re
 		return;
 	}
 	lock(own);
+	pull(own, now_ns);
 	rea__evidence_view(&own->evidence, now_ns, ret_view);
 	unlock(own);
 }

@@ -19,6 +19,7 @@ struct rea__budget_question {
 	bool pushback;       /* the reply says "not executed" */
 	uint32_t refused_by; /* how many instances could not be reached by this call */
 	uint32_t instances;  /* >= 1 */
+	bool unserved;       /* no attempt of it has reached an instance */
 	bool parked;         /* since parked_ns */
 	bool spread;         /* it has waited for others already after life returned */
 	uint64_t parked_ns;

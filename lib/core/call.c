@@ -322,10 +322,13 @@ static void tell_budget(struct rea_call *call, const struct rea_report *report, 
 	rea__budget_report(options->budget, options->budget_shard, &attempt, &call->lease, call->now_ns);
 }
 
+/* In refused, above the bits of those tried: an attempt has reached an instance. */
+#define REACHED (UINT32_C(1) << 31)
+
 /* An instance that could not be reached is remembered: of a call that has met too many of them none is known to live. */
-static void note_refused(struct rea_call *call)
+static void note_refused(struct rea_call *call, bool reached)
 {
-	call->refused |= UINT32_C(1) << (call->tried_len > 0 ? call->tried_len - 1 : 0);
+	call->refused |= reached ? REACHED : UINT32_C(1) << (call->tried_len > 0 ? call->tried_len - 1 : 0);
 }
 
 /* How many different ones. */
@@ -334,7 +337,7 @@ static uint32_t count_refused(const struct rea_call *call)
 	uint32_t count = 0;
 
 	if (call->options.single_target)
-		return call->refused != 0;
+		return call->refused & 1;
 	for (uint32_t i = 0; i < call->tried_len; i++) {
 		bool again = false;
 
@@ -497,7 +500,8 @@ static uint64_t choose_look(const struct rea_call *call, bool spread, struct rea
 	uint64_t most_ns = rea_time_sub(remaining_ns(call), 2 * useful_ns(call)), wait_ns;
 
 	if (spread) {
-		wait_ns = rea_random_below(random, rea_time_mul(parked_ns, 2));
+		/* What does not fit is cut before it is drawn, else the latest would all come at the same moment. */
+		wait_ns = draw_between(0, rea_time_min(rea_time_mul(parked_ns, 2), most_ns), random);
 	} else {
 		uint64_t look_ns = rea_time_max(LOOK_NS, parked_ns / LOOK_SHARE);
 
@@ -529,6 +533,7 @@ static enum rea_reason ask_budget(struct rea_call *call, const struct rea_instan
 	    .pushback = call->park.pushback,
 	    .refused_by = count_refused(call),
 	    .instances = count_instances(call, instances),
+	    .unserved = call->refused != 0 && !(call->refused & REACHED),
 	    .parked = call->park.held,
 	    .spread = call->park.spread,
 	    .parked_ns = call->park.since_ns,
@@ -673,7 +678,7 @@ static void remember(struct rea_call *call, const struct rea_instance_id *id)
 	/* More attempts than are remembered there are only under `cycle`: the longest ago comes next and is forgotten first. */
 	if (call->tried_len == REA_ATTEMPTS_MAX) {
 		memmove(call->tried, call->tried + 1, --call->tried_len * sizeof(call->tried[0]));
-		call->refused >>= 1;
+		call->refused = (call->refused & REACHED) | (call->refused & ~REACHED) >> 1;
 	}
 	call->tried[call->tried_len++] = *id;
 }
@@ -703,18 +708,18 @@ static void start(struct rea_call *call, const struct rea_instances *instances, 
 {
 	static const struct rea_instance single = {.weight = 1};
 	const struct rea_instance *instance = call->options.single_target ? &single : &instances->items[index];
+	uint64_t most_ns = call->options.policy->attempt_timeout_ns;
 
+	if (instance->load != NULL)
+		most_ns = rea_time_min(most_ns,
+		    rea__ejection_sent(instances, index, call->options.grant, probe_permissions(call), call->now_ns));
 	count_attempt(call, &instance->id);
-	if (rea__is_ejected(instance))
-		rea__ejection_sent(instance->load, call->now_ns);
 	call->grant = rea_grant_combine(call->options.grant, instance->grant);
 	enter(call, FLYING);
 	describe(call, REA_STEP_ATTEMPT, REA_VERDICT_RETRY, ret_decision);
 	ret_decision->instance = index;
 	ret_decision->attempt_deadline_ns =
-	    call->options.deadline_open
-		? REA_NEVER
-		: rea_time_min(rea_time_add(call->now_ns, call->options.policy->attempt_timeout_ns), call->deadline_ns);
+	    call->options.deadline_open ? REA_NEVER : rea_time_min(rea_time_add(call->now_ns, most_ns), call->deadline_ns);
 	REA__PROBE(attempt_begin, call, call->attempts, index, call->now_ns);
 }
 
@@ -841,10 +846,9 @@ void rea_call_report(struct rea_call *call, const struct rea_report *report, con
 		succeed(call, ret_decision);
 		return;
 	}
-	if (report->outcome == REA_OUTCOME_NEVER_SENT)
-		note_refused(call);
+	note_refused(call, report->outcome != REA_OUTCOME_NEVER_SENT);
 	if (report->outcome != REA_OUTCOME_PERMANENT && report->outcome != REA_OUTCOME_CANCELLED)
-		rea__balancer_judge(instances, find_last(call, instances), random, call->now_ns);
+		rea__balancer_judge(instances, find_last(call, instances), report, random, call->now_ns);
 	call->last_outcome = report->outcome;
 	call->permitted = permissions_for(call, report->outcome);
 	reason = refuse_repetition(call, report);
@@ -929,7 +933,7 @@ static void recall_attempts(struct rea_call *call, const struct rea_call_past *p
 	call->same_left = call->tried_len == 0 ? 0 : (uint32_t)rea_time_sub(same_max, count_repeats(call, true));
 }
 
-void rea_call_resume(
+REA__COLD void rea_call_resume(
     struct rea_call *call, const struct rea_call_options *options, const struct rea_call_past *past, uint64_t now_ns)
 {
 	rea_call_begin(call, options, now_ns);

@@ -65,11 +65,10 @@ uint64_t rea__common_window_sum(const struct rea__common_window *window, uint32_
 {
 	uint64_t now = number_of(epoch, now_ms), back = (window_ms + REA__COMMON_SLOT_MS - 1) / REA__COMMON_SLOT_MS, sum = 0;
 
-	for (size_t i = 0; i < REA__COMMON_SLOTS; i++) {
-		uint64_t slot = __atomic_load_n(&window->slots[i], __ATOMIC_SEQ_CST), number = slot >> COUNT_BITS;
+	for (uint64_t number = back < now ? now - back : 0; number <= now + AHEAD_SLOTS; number++) {
+		uint64_t slot = __atomic_load_n(&window->slots[index_of(number)], __ATOMIC_SEQ_CST);
 
-		if (index_of(number) == i && number + back >= now && number <= now + AHEAD_SLOTS)
-			sum += slot & COUNT_MAX;
+		sum += slot >> COUNT_BITS == number ? slot & COUNT_MAX : 0;
 	}
 	return sum;
 }

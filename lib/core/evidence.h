@@ -14,6 +14,9 @@
 #define REA__EVIDENCE_SLOTS 20 /* 2 s */
 #define REA__EVIDENCE_MEANS 12 /* a minute, if each takes 5 s */
 #define REA__EVIDENCE_TOKEN 1000
+#define REA__EVIDENCE_TOKENS_MAX (2 * REA__EVIDENCE_TOKEN)
+#define REA__EVIDENCE_SUCCESS_WEIGHT 0.15 /* share of the newest outcome in the average */
+#define REA__EVIDENCE_CONGESTED_NS (300 * UINT64_C(1000000))
 
 /* One thread's successes and first attempts since it last brought them in, and what it was told then. Zero-initialised: nothing, and due. */
 struct rea__evidence_batch {
@@ -49,7 +52,8 @@ struct rea__evidence {
 	uint64_t last_ok_ns;
 	uint64_t trouble_ns; /* when it was last seen dead, failing or pushing back; 0 = never */
 	struct rea__evidence_slot slots[REA__EVIDENCE_SLOTS];
-	uint32_t instances; /* of the service, as last heard */
+	struct rea__evidence_slot window; /* the sum of those of the last 2 s; its number is the latest */
+	uint32_t instances;               /* of the service, as last heard */
 	/* ln(latency) */
 	bool measured;
 	double latency;
@@ -68,7 +72,16 @@ struct rea__evidence {
 /* Begin anew, as a budget does: full, and without a bad word. */
 void rea__evidence_reset(struct rea__evidence *evidence);
 
+/* How many retries in 2 s may stand beside so many first attempts. */
+static inline uint64_t rea__evidence_room(uint64_t firsts)
+{
+	return 2 * (firsts + 2);
+}
+
 /* ---- of one thread ---- */
+
+/* ln of what is above 0, to 0.00013: a hundredth of a percent of a latency. libm's took a sixth of a guarded call. */
+double rea__evidence_log(uint64_t latency_ns);
 
 static inline uint32_t rea__evidence_slot_number(uint64_t now_ns)
 {
@@ -85,15 +98,24 @@ bool rea__evidence_batch_success(struct rea__evidence_batch *batch, uint64_t lat
 
 /* ---- of all ---- */
 
+/* An earlier now counts as the latest seen. */
+void rea__evidence_see_time(struct rea__evidence *evidence, uint64_t now_ns);
 /* Bring a batch in; it is empty afterwards and belongs to now. */
 void rea__evidence_merge(struct rea__evidence *evidence, struct rea__evidence_batch *batch, uint64_t now_ns);
 /* The same, and one failure after it. */
 void rea__evidence_failure(struct rea__evidence *evidence, struct rea__evidence_batch *batch,
     const struct rea__budget_attempt *attempt, uint64_t now_ns);
+/* What a retry is granted on. */
+enum rea__evidence_ground {
+	REA__GROUND_EVIDENCE,
+	REA__GROUND_BACKLOG, /* nobody has worked for this call yet: it comes now, once, though others make the service slow */
+	REA__GROUND_TOKEN
+};
+
 /* Rule 12 for one call. Changes nothing but what it notes of the service's state; take then takes what was answered. */
 enum rea__budget_answer rea__evidence_ask(struct rea__evidence *evidence, const struct rea__budget_question *question,
-    uint64_t now_ns, bool *ret_token, struct rea_evidence *ret_says);
-void rea__evidence_take(struct rea__evidence *evidence, bool token, uint64_t now_ns);
+    uint64_t now_ns, enum rea__evidence_ground *ret_ground, struct rea_evidence *ret_says);
+void rea__evidence_take(struct rea__evidence *evidence, enum rea__evidence_ground ground, uint64_t now_ns);
 /* A retry that was taken at taken_ns is never sent. */
 void rea__evidence_give_back(struct rea__evidence *evidence, bool token, uint64_t taken_ns);
 /* How many could be taken one after the other. */

@@ -7,6 +7,9 @@
 #include <rea/balancer.h>
 #include <rea/budget.h>
 
+/* Runs for a configuration, a page of the admin API or every few seconds, not for a call: small, not fast. */
+#define REA__COLD __attribute__((cold))
+
 /* A set of permissions, one bit each. */
 #define REA__PERMISSION_BIT(permission) (UINT32_C(1) << (permission))
 #define REA__PERMISSIONS_ALL ((UINT32_C(1) << REA_PERMISSION_COUNT) - 1)
@@ -41,10 +44,12 @@ static inline bool rea__is_ejected(const struct rea_instance *instance)
 void rea__ejection_end(struct rea_load *load, const struct rea_report *report, bool answered, uint64_t now_ns);
 /* The instance is ejected. This is the first attempt of a call that may find out whether it still should be. */
 bool rea__may_probe(const struct rea__candidates *candidates, const struct rea_instance *instance);
-/* An attempt goes to the ejected instance: the probe, if one is due. */
-void rea__ejection_sent(struct rea_load *load, uint64_t now_ns);
-/* An attempt has failed at the instance with this index, SIZE_MAX = none of the list: eject it if it does worse than the others. Draws once if it is. */
-void rea__balancer_judge(const struct rea_instances *instances, size_t index, struct rea_random *random, uint64_t now_ns);
+/* An attempt goes to an instance with a load: the probe, if one is due. probes: as of candidates. Returns how long it may take; REA_NEVER = as long as any. */
+uint64_t rea__ejection_sent(
+    const struct rea_instances *instances, size_t index, struct rea_grant grant, uint32_t probes, uint64_t now_ns);
+/* This attempt has failed at the instance with this index, SIZE_MAX = none of the list: eject it if it does worse than the others. Draws once if it is. */
+void rea__balancer_judge(const struct rea_instances *instances, size_t index, const struct rea_report *report,
+    struct rea_random *random, uint64_t now_ns);
 
 /* rea_policy_attempts, which every call begins with. */
 static inline uint32_t rea__policy_attempts(const struct rea_policy *policy)
@@ -69,9 +74,26 @@ struct rea__common_budget {
 	struct rea__common_window retries;
 };
 
-/* A budget whose numbers are these; its policy is its own. common: borrowed while it lives. release: called by rea_budget_free with common. Any
- * number of shards. Returns as rea_budget_new. */
+struct rea__evidence;
+struct rea__budget_attempt;
+
+/* How it is shared, by whom the memory is. All but release belong to the rule evidence: each process has evidence of its own, what they have in common
+ * goes in and out. Times are monotonic ones of all processes. */
+struct rea__common_ops {
+	/* Called by rea_budget_free. */
+	void (*release)(struct rea__common_budget *common);
+	/* What all have seen by evidence->now_ns. */
+	void (*pull)(struct rea__common_budget *common, uint32_t epoch, struct rea__evidence *evidence);
+	/* What this one has seen at evidence->now_ns: an attempt's end, NULL = a first attempt. */
+	void (*push)(struct rea__common_budget *common, uint32_t epoch, const struct rea__evidence *evidence,
+	    const struct rea__budget_attempt *attempt);
+	/* A retry, on a token or on evidence. False: others were faster. */
+	bool (*take)(struct rea__common_budget *common, uint32_t epoch, bool token, uint64_t now_ns);
+	void (*give_back)(struct rea__common_budget *common, uint32_t epoch, bool token, uint64_t taken_ns);
+};
+
+/* A budget whose numbers are these; its policy is its own. common: borrowed while it lives. Any number of shards. Returns as rea_budget_new. */
 int rea__budget_new_common(const struct rea_budget_policy *policy, struct rea__common_budget *common, uint32_t epoch,
-    void (*release)(struct rea__common_budget *common), const struct rea_alloc *alloc, struct rea_budget **ret_budget);
+    const struct rea__common_ops *ops, const struct rea_alloc *alloc, struct rea_budget **ret_budget);
 
 #endif

@@ -19,6 +19,7 @@
 #include <rea/limiter.h>
 
 #include "base/bounds.h"
+#include "core/internal.h"
 
 #include <assert.h>
 
@@ -29,7 +30,8 @@ void rea_limiter_options_init(struct rea_limiter_options *options)
 	*options = (struct rea_limiter_options){.version = REA_LIMITER_OPTIONS_VERSION, .concurrent_max = 25};
 }
 
-int rea_limiter_init(struct rea_limiter *limiter, const struct rea_limiter_options *options, struct rea_error_info *ret_info)
+REA__COLD int rea_limiter_init(
+    struct rea_limiter *limiter, const struct rea_limiter_options *options, struct rea_error_info *ret_info)
 {
 	const struct rea__bound bounds[] = {
 	    {"concurrent_max", "concurrent_max", options->concurrent_max, 1, REA_LIMITER_CONCURRENT_MAX, false, NULL},

@@ -4,6 +4,7 @@
 #include <rea/outcome.h>
 
 #include "base/slice.h"
+#include "core/internal.h"
 
 #include <rea/time.h>
 
@@ -61,8 +62,9 @@ enum rea_outcome rea_outcome_from_http(uint32_t status, const struct rea_classif
 
 enum rea_outcome rea_outcome_from_grpc(uint32_t status, const struct rea_classify_rule *rules, size_t rules_len)
 {
-	/* The HTTP status that each gRPC status stands for in gRPC's own table; 499 is "client closed request". */
-	static const uint16_t http[] = {200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401};
+	/* The HTTP status that each gRPC status stands for in gRPC's own table, but for CANCELLED: that is not our caller's doing when the callee
+	 * says it. It was stopped in the middle, as servers do while they shut down, so it is like a reply that never came. */
+	static const uint16_t http[] = {200, 504, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401};
 	const struct rea_classify_rule *rule = find_rule(REA_CODE_GRPC, status, rules, rules_len);
 
 	if (rule)
@@ -214,7 +216,7 @@ static int64_t rfc850_to_unix(struct date date, int64_t now_unix_s)
 	return unix_s;
 }
 
-static bool parse_date(struct date_reader in, int64_t now_unix_s, int64_t *ret_unix_s)
+REA__COLD static bool parse_date(struct date_reader in, int64_t now_unix_s, int64_t *ret_unix_s)
 {
 	struct date date;
 

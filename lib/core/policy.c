@@ -71,7 +71,7 @@ static const struct rea_policy_layer adaptive = {
     .values = {.max_retry_next_instance = REA_ATTEMPTS_MAX - 1,
 	.min_backoff_ns = MS(20),
 	.max_backoff_ns = MS(250),
-	.backoff_multiplier = 1.5,
+	.backoff_multiplier = 1.2,
 	.jitter_kind = REA_JITTER_FULL,
 	.backoff_floor_ns = REA_POLICY_BACKOFF_NS_MIN_ADAPTIVE,
 	.budget = BUDGET_DEFAULTS,
@@ -200,7 +200,7 @@ static int check_choices(const struct rea_policy *p, struct rea_error_info *info
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
-static int check_numbers(const struct rea_policy *p, const struct limits *limits, struct rea_error_info *info)
+REA__COLD static int check_numbers(const struct rea_policy *p, const struct limits *limits, struct rea_error_info *info)
 {
 	bool many = rea_policy_attempts(p) > REA_ATTEMPTS_MAX;
 	uint64_t backoff_min_ns =
@@ -265,7 +265,7 @@ static int check_aws_rule(const struct rea_budget_policy *b, struct rea_error_in
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
-int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct rea_error_info *ret_info)
+REA__COLD int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct rea_error_info *ret_info)
 {
 	struct rea_format text;
 
@@ -286,7 +286,7 @@ int rea_budget_policy_validate(const struct rea_budget_policy *policy, struct re
 	return REA_ERR_INVALID;
 }
 
-int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct rea_error_info *ret_info)
+REA__COLD int rea_breaker_policy_validate(const struct rea_breaker_policy *policy, struct rea_error_info *ret_info)
 {
 	const char *key = KEY(BREAKER);
 	bool timed = policy->window_type == REA_BREAKER_TIME_BASED;
@@ -358,7 +358,7 @@ static int check_classify(const struct rea_policy *policy, struct rea_error_info
 	return 0;
 }
 
-static int validate(const struct rea_policy *policy, const struct limits *limits, struct rea_error_info *ret_info)
+REA__COLD static int validate(const struct rea_policy *policy, const struct limits *limits, struct rea_error_info *ret_info)
 {
 	int error = check_choices(policy, ret_info);
 

@@ -14,6 +14,7 @@
 #include <rea/rate.h>
 
 #include "base/bounds.h"
+#include "core/internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int check(const struct rea_rate_options *options, struct rea_error_info *
 	return rea__check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), info);
 }
 
-int rea_rate_configure(struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info)
+REA__COLD int rea_rate_configure(struct rea_rate *rate, const struct rea_rate_options *options, struct rea_error_info *ret_info)
 {
 	if (check(options, ret_info) != 0)
 		return REA_ERR_INVALID;

@@ -299,7 +299,7 @@ static void begin_attempt(struct rea__transfer *transfer, const struct rea_decis
 	rea__sink_drop(&transfer->sink);
 	rea__request_prepare(transfer, decision, now_ns);
 	if (instance->load != NULL)
-		rea_load_begin(instance->load);
+		rea_load_begin(instance->load, now_ns);
 	code = code_of_multi(curl_multi_add_handle(transfer->curl->multi, transfer->easy));
 	if (code != CURLE_OK)
 		end_attempt(transfer, code, now_ns);

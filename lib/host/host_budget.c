@@ -7,7 +7,8 @@
  */
 #include <rea/host_budget.h>
 
-#include "core/internal.h"
+#include "base/container.h"
+#include "host/shared_evidence.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,7 +28,8 @@
 
 struct file {
 	uint64_t mark;
-	uint64_t reserved[7];
+	struct rea__shared_evidence evidence;
+	uint64_t reserved;
 	struct rea__common_budget budget;
 };
 /* It is a format: another size is another version. */
@@ -205,10 +207,39 @@ static uint32_t epoch_of_boot(void)
 	return length > 0 ? (hash ^ hash >> 12 ^ hash >> 24) & REA__COMMON_EPOCH_MAX : 0;
 }
 
+static struct file *file_of(struct rea__common_budget *common)
+{
+	return REA_CONTAINER_OF(common, struct file, budget);
+}
+
 static void release(struct rea__common_budget *common)
 {
-	munmap((char *)common - offsetof(struct file, budget), sizeof(struct file));
+	munmap(file_of(common), sizeof(struct file));
 }
+
+static void pull(struct rea__common_budget *common, uint32_t epoch, struct rea__evidence *evidence)
+{
+	rea__shared_evidence_pull(&file_of(common)->evidence, common, epoch, evidence);
+}
+
+static void push(struct rea__common_budget *common, uint32_t epoch, const struct rea__evidence *evidence,
+    const struct rea__budget_attempt *attempt)
+{
+	rea__shared_evidence_push(&file_of(common)->evidence, common, epoch, evidence, attempt);
+}
+
+static bool take(struct rea__common_budget *common, uint32_t epoch, bool token, uint64_t now_ns)
+{
+	return rea__shared_evidence_take(&file_of(common)->evidence, common, epoch, token, now_ns);
+}
+
+static void give_back(struct rea__common_budget *common, uint32_t epoch, bool token, uint64_t taken_ns)
+{
+	rea__shared_evidence_give_back(&file_of(common)->evidence, common, epoch, token, taken_ns);
+}
+
+static const struct rea__common_ops ops = {
+    .release = release, .pull = pull, .push = push, .take = take, .give_back = give_back};
 
 int rea_host_budget_open(const char *name, const struct rea_budget_policy *policy, const struct rea_alloc *alloc,
     struct rea_budget **ret_budget, struct rea_error_info *ret_info)
@@ -217,16 +248,13 @@ int rea_host_budget_open(const char *name, const struct rea_budget_policy *polic
 	struct file *file = NULL;
 	int error = rea_budget_policy_validate(policy, ret_info);
 
-	if (error == 0 && policy->rule != REA_BUDGET_RATIO && policy->rule != REA_BUDGET_GRPC && policy->rule != REA_BUDGET_AWS)
-		error = refuse(ret_info, REA_ERR_INVALID, "",
-		    "what this rule counts cannot be shared; expected ratio, grpc or aws");
 	if (error == 0)
 		error = find_file(name, path, ret_info);
 	if (error == 0)
 		error = open_file(path, &file, ret_info);
 	if (error != 0)
 		return error;
-	error = rea__budget_new_common(policy, &file->budget, epoch_of_boot(), release, alloc, ret_budget);
+	error = rea__budget_new_common(policy, &file->budget, epoch_of_boot(), &ops, alloc, ret_budget);
 	if (error != 0) {
 		munmap(file, sizeof(*file));
 		return refuse(ret_info, error, path, "%s", rea_error_text(error));

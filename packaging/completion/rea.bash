@@ -17,7 +17,7 @@ _rea()
 		;;
 	esac
 	case ${COMP_WORDS[1]} in
-	check) options='--format --chain --profile --kind --classpath --cloud-version --boot-version --retryer --keyed --limit --fix' ;;
+	check) options='--format --chain --profile --kind --classpath --cloud-version --boot-version --retryer --retryable --instances --keyed --limit --fix' ;;
 	config) options='--config --source --over' ;;
 	contract) options='--context --base-path --json' ;;
 	call) options='--config --method --header --data --key --make-key --biz-id --permission --policy --include --quiet' ;;

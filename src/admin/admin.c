@@ -7,8 +7,10 @@
 #include "admin/admin.h"
 
 #include "admin/answer.h"
+#include "admin/health.h"
 #include "admin/route.h"
 #include "base/container.h"
+#include "http/grpc.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -151,6 +153,34 @@ void admin_answer(struct admin_request *request, const struct answer *answer)
 	leave(exchange);
 }
 
+void admin_answer_grpc(struct admin_request *request, unsigned status, const char *message, const char *data, size_t length)
+{
+	struct exchange *exchange = exchange_of(request);
+	char number[12], text[128];
+	struct http_field fields[3] = {
+	    {.name = REA_SLICE_LIT("content-type"), .value = REA_SLICE_LIT("application/grpc")},
+	    {.name = REA_SLICE_LIT("grpc-status"),
+		.value = rea_slice_make(number, (size_t)snprintf(number, sizeof(number), "%u", status))},
+	    {.name = REA_SLICE_LIT("grpc-message"),
+		.value = rea_slice_make(text, grpc_message_encode(rea_slice_of(message), text, sizeof(text)))},
+	};
+	size_t ends = message[0] != '\0' ? 2 : 1;
+	/* Without messages the head is all there is. */
+	struct http_response_head head = {
+	    .status = 200,
+	    .fields = fields,
+	    .fields_len = length > 0 ? 1 : 1 + ends,
+	    .body_length = length > 0 ? HTTP_LENGTH_UNKNOWN : 0,
+	    .has_body = length > 0,
+	};
+
+	if (http_server_respond(exchange->stream, &head) != 0 ||
+	    (length > 0 && http_server_write(exchange->stream, data, length) != 0) ||
+	    http_server_finish(exchange->stream, fields + 1, length > 0 ? ends : 0) != 0)
+		http_server_reset(exchange->stream);
+	leave(exchange);
+}
+
 static bool cut_off(struct exchange *exchange)
 {
 	http_server_reset(exchange->stream);
@@ -182,7 +212,7 @@ bool admin_stream_congested(const struct admin_request *request)
 {
 	const struct exchange *exchange = REA_CONTAINER_OF(request, const struct exchange, request);
 
-	return loop_http_conn_congested(loop_http_conn_of(exchange->stream));
+	return loop_http_conn_congested(exchange->stream);
 }
 
 void admin_stream_end(struct admin_request *request)
@@ -196,22 +226,35 @@ void admin_stream_end(struct admin_request *request)
 
 void admin_stream_cut(struct admin_request *request)
 {
-	struct exchange *exchange = exchange_of(request);
-	struct loop_http_conn *conn = loop_http_conn_of(exchange->stream);
+	struct http_server_stream *stream = exchange_of(request)->stream;
 
-	end_exchange(exchange->stream);
-	loop_http_conn_reset(conn);
+	end_exchange(stream);
+	loop_http_conn_reset(stream);
 }
 
 /* ---- requests ---- */
 
+/* Those of other rooms, and our own behind them. */
+static size_t tables_len(const struct admin *admin)
+{
+	return admin->sources.tables_len + 1;
+}
+
+static struct admin_routes table_at(const struct admin *admin, size_t index)
+{
+	return index < admin->sources.tables_len ? admin->sources.tables[index] : health_routes(&admin->sources);
+}
+
 /* "/v1/tasks/replay" is itself, and no task of that name. */
 static bool is_literal(const struct admin *admin, struct rea_slice path)
 {
-	for (size_t i = 0; i < admin->sources.tables_len; i++)
-		for (size_t k = 0; k < admin->sources.tables[i].routes_len; k++)
-			if (rea_slice_equal(rea_slice_of(admin->sources.tables[i].routes[k].pattern), path))
+	for (size_t i = 0; i < tables_len(admin); i++) {
+		const struct admin_routes table = table_at(admin, i);
+
+		for (size_t k = 0; k < table.routes_len; k++)
+			if (rea_slice_equal(rea_slice_of(table.routes[k].pattern), path))
 				return true;
+	}
 	return false;
 }
 
@@ -221,19 +264,19 @@ static bool find_route(const struct admin *admin, struct exchange *exchange, cha
 	enum http_method wanted = route_method(exchange->request.http->method_id);
 	bool known = false, literal = is_literal(admin, exchange->request.path);
 
-	for (size_t i = 0; i < admin->sources.tables_len && exchange->route == NULL; i++) {
-		const struct admin_routes *table = &admin->sources.tables[i];
+	for (size_t i = 0; i < tables_len(admin) && exchange->route == NULL; i++) {
+		const struct admin_routes table = table_at(admin, i);
 
-		for (size_t k = 0; k < table->routes_len && exchange->route == NULL; k++) {
-			if ((literal && strchr(table->routes[k].pattern, '{') != NULL) ||
-			    !route_matches(table->routes[k].pattern, exchange->request.path, exchange->request.parameters))
+		for (size_t k = 0; k < table.routes_len && exchange->route == NULL; k++) {
+			if ((literal && strchr(table.routes[k].pattern, '{') != NULL) ||
+			    !route_matches(table.routes[k].pattern, exchange->request.path, exchange->request.parameters))
 				continue;
 			known = true;
-			route_allow(allow, table->routes[k].method);
-			if (table->routes[k].method != wanted)
+			route_allow(allow, table.routes[k].method);
+			if (table.routes[k].method != wanted)
 				continue;
-			exchange->route = &table->routes[k];
-			exchange->route_data = table->user_data;
+			exchange->route = &table.routes[k];
+			exchange->route_data = table.user_data;
 		}
 	}
 	return known;

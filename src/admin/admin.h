@@ -37,6 +37,14 @@ struct admin_service {
 	struct rea_budget_view budget;
 	uint32_t parked_calls, parked_calls_max; /* of all services, as the next two */
 	uint32_t retries_in_flight, concurrent_retries_max;
+	struct {
+		const char *source; /* where its instances are found; borrowed as above */
+		uint64_t age_ns;    /* since that last gave a list; REA_NEVER = it never did */
+		uint64_t failures;  /* how often it was asked and gave none */
+		bool troubled;      /* so when it was last asked */
+		bool empty_held;    /* it lists none: the last ones hold */
+		bool protection;    /* the registry tells no health any more */
+	} discovery;
 };
 
 /* One of its instances. */
@@ -44,6 +52,10 @@ struct admin_instance {
 	char address[LOOP_ADDRESS_MAX];
 	uint32_t ejected;   /* threads that leave it out now */
 	uint64_t ejections; /* ever */
+	uint32_t weight;    /* its share of calls, relative to the others */
+	uint32_t tier;      /* it gets calls when none of a lower one may */
+	bool unhealthy;     /* it has failed its health checks */
+	bool usable;        /* it is not, and not every thread leaves it out */
 };
 
 struct admin;
@@ -84,6 +96,8 @@ struct admin_routes {
 
 /* The answer; the request is gone with the return. answer: borrowed until then. */
 void admin_answer(struct admin_request *request, const struct answer *answer);
+/* The same in gRPC: the messages, with their prefixes, and the status behind them. message: our own words; data may be NULL with 0. */
+void admin_answer_grpc(struct admin_request *request, unsigned status, const char *message, const char *data, size_t length);
 /* Instead: an answer whose body comes in pieces. answer: status and fields; its body is the first piece. False: the request is gone, aborted
  * was not called. */
 bool admin_stream(struct admin_request *request, const struct answer *answer);

@@ -357,6 +357,26 @@ static void put_evidence(struct answer *answer, const struct rea_budget_view *vi
 	put_member(answer, "congestion", heat);
 }
 
+static void put_flag(struct answer *answer, const char *name, bool flag)
+{
+	answer_put_text(answer, ",\"");
+	answer_put_text(answer, name);
+	answer_put_text(answer, flag ? "\":true" : "\":false");
+}
+
+static void put_discovery(struct answer *answer, const struct admin_service *service)
+{
+	answer_put_text(answer, ",\"discovery\":{\"source\":");
+	answer_put_json(answer, service->discovery.source, strlen(service->discovery.source));
+	if (service->discovery.age_ns != REA_NEVER)
+		put_ms(answer, "age_ms", (double)service->discovery.age_ns);
+	put_number(answer, "failures", (double)service->discovery.failures);
+	put_flag(answer, "troubled", service->discovery.troubled);
+	put_flag(answer, "empty_held", service->discovery.empty_held);
+	put_flag(answer, "protection", service->discovery.protection);
+	answer_put_text(answer, "}");
+}
+
 static void put_instances(struct answer *answer, const struct request *request, struct rea_slice service)
 {
 	struct admin_instance instance;
@@ -367,6 +387,9 @@ static void put_instances(struct answer *answer, const struct request *request, 
 		answer_put_json(answer, instance.address, strlen(instance.address));
 		put_number(answer, "ejected", instance.ejected);
 		put_number(answer, "ejections", (double)instance.ejections);
+		put_number(answer, "weight", instance.weight);
+		put_number(answer, "tier", instance.tier);
+		put_flag(answer, "unhealthy", instance.unhealthy);
 		answer_put_text(answer, "}");
 	}
 	answer_put_text(answer, "]");
@@ -400,6 +423,7 @@ static void answer_service(struct answer *answer, const struct request *request)
 	put_number(answer, "parked_calls_max", service.parked_calls_max);
 	put_number(answer, "retries_in_flight", service.retries_in_flight);
 	put_number(answer, "concurrent_retries_max", service.concurrent_retries_max);
+	put_discovery(answer, &service);
 	put_instances(answer, request, rea_slice_make(name, length));
 	answer_put_text(answer, "}\n");
 }

@@ -258,7 +258,8 @@ int check_chain(struct check *check, const char *text, struct rea_error_info *re
 	chain->text = check_shown(check, rest);
 	chain->apps = check_alloc(check, count * sizeof(*chain->apps));
 	chain->targets = check_alloc(check, count * sizeof(*chain->targets));
-	if (chain->apps == NULL || chain->targets == NULL || check->error != 0)
+	chain->hops = check_alloc(check, count * sizeof(*chain->hops));
+	if (chain->apps == NULL || chain->targets == NULL || chain->hops == NULL || check->error != 0)
 		return REA_ERR_NOMEM;
 	while (check_word(&rest, ">", &word)) {
 		word = check_trim(word);

@@ -41,6 +41,20 @@ struct check_retryer {
 	uint32_t requests; /* the first included */
 };
 
+/* @Retryable around the calls, in code: what `--retryable DELAY,ATTEMPTS` says. */
+struct check_retryable {
+	uint64_t delay_ns;
+	uint32_t requests; /* the first included; 0 = there is none */
+};
+
+/* How many instances a service has, where the files do not say: `--instances SERVICE=N`. */
+struct check_instances {
+	const char *service;
+	size_t count;
+};
+
+#define CHECK_INSTANCES_MAX 64
+
 /* All texts are borrowed while the check lives. */
 struct check_options {
 	enum check_kind kind; /* AUTO = by name and content */
@@ -50,6 +64,9 @@ struct check_options {
 	const char *profiles; /* "a,b": active together; NULL = none, then each that the files name by itself */
 	bool keyed;           /* writes carry an Idempotency-Key */
 	struct check_retryer retryer;
+	struct check_retryable retryable;
+	struct check_instances instances[CHECK_INSTANCES_MAX];
+	size_t instances_len;
 };
 
 enum check_severity { CHECK_INFO, CHECK_WARNING, CHECK_ERROR, CHECK_SEVERITIES };

@@ -192,11 +192,22 @@ struct check_facts {
 #define CHECK_CLOUD_2020 UINT32_C(202000)
 #define CHECK_CLOUD_2021 UINT32_C(202100)
 #define CHECK_CLOUD_2022 UINT32_C(202200)
+#define CHECK_CLOUD_2025 UINT32_C(202500)
+
+/* By what a hop of a chain was taken for. */
+enum check_hop {
+	CHECK_HOP_NAMED,   /* what it makes calls to the next hop with, by its name */
+	CHECK_HOP_GENERAL, /* nothing has that name: what holds for any other */
+	CHECK_HOP_WORST,   /* nor does anything hold for any other: the worst that there is */
+	CHECK_HOP_LAST,    /* no hop follows: the worst that there is */
+	CHECK_HOP_NONE     /* it makes no calls */
+};
 
 struct check_chain {
 	struct check_chain *next;
 	const struct check_app **apps;
 	const struct check_target **targets; /* the calls of apps[i] to apps[i + 1]; of the last its worst; NULL = it makes none */
+	enum check_hop *hops;
 	size_t apps_len;
 	const char *text;
 };
@@ -335,6 +346,8 @@ extern const size_t check_rules_len;
 /* The rules that look at the model alone. */
 void check_rules_run(struct check *check);
 /* How many requests a chain comes to, for reports and rules. */
+/* "orders by its client (every other), as nothing of it is named users". */
+const char *check_chain_hop(struct check *check, const struct check_chain *chain, size_t hop);
 uint64_t check_chain_requests(const struct check_chain *chain, enum check_failure failure, enum check_method method);
 
 #endif

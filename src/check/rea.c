@@ -44,11 +44,11 @@ static bool is_permitted(enum rea_permission permission)
 	       permission == REA_PERMISSION_IDEMPOTENT_WITH_KEY;
 }
 
-/* What a policy adds to a layer, for calls with these methods. */
-static void add_policy(struct check_layer *layer, const struct rea_policy *policy, uint32_t methods,
+/* What a policy of at most so many requests adds to a layer, for calls with these methods. */
+static void add_policy(struct check_layer *layer, const struct rea_policy *policy, uint32_t requests, uint32_t methods,
     enum rea_permission permission, bool certain)
 {
-	uint32_t requests = rea_policy_attempts(policy), failures = failures_of(policy->retry_on);
+	uint32_t failures = failures_of(policy->retry_on);
 	uint64_t first = policy->min_backoff_ns, cap = policy->max_backoff_ns;
 
 	if (!policy->enabled || policy->mode == REA_MODE_OBSERVE || permission == REA_PERMISSION_FORBID)
@@ -86,6 +86,7 @@ static void add_service(struct check *check, struct check_file *file, const stru
 		check_canonical(check, rea_slice_of(service->name)), check_place_at(file, service->line, 1));
 	struct check_layer *layer = target ? new_layer(check, target, service->policy) : NULL;
 	size_t operations = service->contract ? rea_contract_count(service->contract) : 0;
+	bool fewer = false; /* attempts than the policy has */
 
 	if (layer == NULL)
 		return;
@@ -94,18 +95,24 @@ static void add_service(struct check *check, struct check_file *file, const stru
 		const struct rea_policy *policy = service->operation_policies[i];
 		struct check_declared *declared = check_alloc(check, sizeof(*declared));
 		uint32_t methods = method_of(operation->http_method);
+		uint32_t possible = rea_config_attempts(service, policy), wanted = rea_policy_attempts(policy);
 
 		if (declared == NULL)
 			return;
 		*declared = (struct check_declared){file->app->declared, target->service,
 		    !(methods & CHECK_BIT(CHECK_GET)), is_permitted(operation->grant.permission)};
 		file->app->declared = declared;
-		add_policy(layer, policy, methods, operation->grant.permission, true);
+		add_policy(layer, policy, possible, methods, operation->grant.permission, true);
+		fewer = fewer || (policy->enabled && possible < wanted);
 		layer->attempt_ns = rea_time_max(layer->attempt_ns, policy->attempt_timeout_ns);
 		layer->total_ns = rea_time_max(layer->total_ns, policy->deadline_ns);
 	}
+	if (fewer)
+		target->note = check_text(check, "it has %zu instance%s, so rea makes fewer attempts than its policy has",
+		    service->instances_len, service->instances_len == 1 ? "" : "s");
 	if (operations == 0) {
-		add_policy(layer, service->policy, CHECK_ALL_METHODS, REA_PERMISSION_UNKNOWN, true);
+		add_policy(layer, service->policy, rea_config_attempts(service, service->policy), CHECK_ALL_METHODS,
+		    REA_PERMISSION_UNKNOWN, true);
 		target->note = "no contract declares what this service permits, so rea repeats nothing that may have "
 			       "been executed";
 	}
@@ -230,7 +237,7 @@ static void add_block_target(struct check *check, struct check_file *file, const
 	if (layer == NULL)
 		return;
 	layer->when = "where the callee permits it";
-	add_policy(layer, &policy, CHECK_ALL_METHODS, REA_PERMISSION_IDEMPOTENT, false);
+	add_policy(layer, &policy, rea_policy_attempts(&policy), CHECK_ALL_METHODS, REA_PERMISSION_IDEMPOTENT, false);
 }
 
 static int add_block(struct check *check, struct check_file *file, const struct check_node *rpc)

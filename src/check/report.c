@@ -157,9 +157,12 @@ static json_t *target_json(struct builder *builder, const struct check_target *t
 
 static json_t *chain_json(struct builder *builder, const struct check_chain *chain)
 {
-	json_t *json = object(builder), *rows = array(builder);
+	json_t *json = object(builder), *rows = array(builder), *hops = array(builder);
 
 	set(builder, json, "chain", text(builder, chain->text));
+	for (size_t i = 0; i < chain->apps_len; i++)
+		add(builder, hops, text(builder, check_chain_hop(builder->check, chain, i)));
+	set(builder, json, "hops", hops);
 	for (int failure = 0; failure < CHECK_FAILURES; failure++) {
 		json_t *row = object(builder);
 

@@ -322,7 +322,35 @@ static void resolve_chain(struct check_chain *chain)
 			else if (target->service[0] == '\0')
 				any = any ? any : target;
 		chain->targets[i] = named ? named : any ? any : worst_target(chain->apps[i]);
+		chain->hops[i] = chain->targets[i] == NULL  ? CHECK_HOP_NONE
+				 : i + 1 == chain->apps_len ? CHECK_HOP_LAST
+				 : named != NULL            ? CHECK_HOP_NAMED
+				 : any != NULL              ? CHECK_HOP_GENERAL
+							    : CHECK_HOP_WORST;
 	}
+}
+
+const char *check_chain_hop(struct check *check, const struct check_chain *chain, size_t hop)
+{
+	const struct check_target *target = chain->targets[hop];
+	const char *name = chain->apps[hop]->name, *taken;
+
+	if (target == NULL)
+		return check_text(check, "%s makes no calls", name);
+	taken = check_text(check, "%s by its %s %s", name, target->kind, target->name);
+	switch (chain->hops[hop]) {
+	case CHECK_HOP_GENERAL:
+		return check_text(check, "%s, as nothing of it is named %s", taken, chain->apps[hop + 1]->name);
+	case CHECK_HOP_WORST:
+		return check_text(check, "%s, the worst that it has, as nothing of it is named %s", taken,
+		    chain->apps[hop + 1]->name);
+	case CHECK_HOP_LAST:
+		return check_text(check, "%s, the worst that it has", taken);
+	case CHECK_HOP_NAMED:
+	case CHECK_HOP_NONE:
+		break;
+	}
+	return taken;
 }
 
 static void rc23(struct check *check, const struct check_chain *chain)

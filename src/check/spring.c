@@ -177,9 +177,13 @@ void spring_clients(struct spring *spring, struct spring_names *ret_names)
 
 size_t spring_instances(struct spring *spring, const char *name)
 {
+	const struct check_options *options = &spring->check->options;
 	char pattern[CHECK_KEY_MAX];
 	size_t count = 0;
 
+	for (size_t i = 0; i < options->instances_len; i++)
+		if (spring_same_name(options->instances[i].service, name))
+			return options->instances[i].count;
 	do
 		snprintf(pattern, sizeof(pattern), "spring.cloud.discovery.client.simple.instances.*[%zu]", count);
 	while (check_view_below(&spring->view, pattern, name) != NULL && ++count < SPRING_NAMES_MAX);
@@ -235,7 +239,7 @@ uint32_t spring_failures_of(const char *exception, bool *ret_known)
 	    {"ReadTimeoutException", CHECK_BIT(CHECK_ON_TIMEOUT)},
 	    {"TimeoutException", CHECK_BIT(CHECK_ON_TIMEOUT)},
 	    {"HttpServerErrorException", CHECK_ON_5XX},
-	    {"FeignServerException", CHECK_ON_5XX},
+	    {"FeignServerException", CHECK_ON_5XX & ~CHECK_BIT(CHECK_ON_503_AFTER)}, /* which is a RetryableException */
 	    {"InternalServerError", CHECK_BIT(CHECK_ON_500)},
 	    {"BadGateway", CHECK_BIT(CHECK_ON_502)},
 	    {"ServiceUnavailable", CHECK_BIT(CHECK_ON_503) | CHECK_BIT(CHECK_ON_503_AFTER)},
@@ -321,6 +325,23 @@ static void add_r4j_retry(struct spring *spring, struct check_target *target, co
 	layer->unknown = spring->unknown;
 	check_layer_repeats(layer, failures, CHECK_ALL_METHODS, requests > 0 ? requests : 1, true);
 	check_layer_waits(layer, CHECK_ALL_FAILURES, check_waits(requests, wait, multiplier, cap));
+}
+
+/* @Retryable in code, which spring-retry or Spring itself heeds: any exception, a wait that stays the same. */
+static void add_retryable(struct spring *spring, struct check_target *target)
+{
+	const struct check_retryable *numbers = &spring->check->options.retryable;
+	struct check_layer *layer;
+
+	if (numbers->requests == 0)
+		return;
+	layer = check_layer_new(spring->check, target, "@Retryable", target->place);
+	if (layer == NULL)
+		return;
+	layer->number = numbers->requests;
+	layer->key = "maxAttempts";
+	check_layer_repeats(layer, CHECK_ALL_FAILURES, CHECK_ALL_METHODS, numbers->requests, true);
+	check_layer_waits(layer, CHECK_ALL_FAILURES, check_waits(numbers->requests, numbers->delay_ns, 1, REA_NEVER));
 }
 
 /* ------------------------------------------------------------------ Feign */
@@ -516,43 +537,87 @@ static bool add_ribbon(struct spring *spring, struct check_target *target, const
 
 /* ------------------------------------------------------------------ transports */
 
+/* A switch of OpenFeign's that had another prefix before 2022.0. key: "okhttp.enabled". */
+static struct spring_value feign_switch(struct spring *spring, const char *key, const char *old_key)
+{
+	char pattern[CHECK_KEY_MAX];
+	struct spring_value value;
+
+	snprintf(pattern, sizeof(pattern), SPRING_FEIGN ".%s", key);
+	value = spring_get(spring, pattern, NULL);
+	if (value.setting == NULL && spring->check->facts.cloud < CHECK_CLOUD_2022) {
+		snprintf(pattern, sizeof(pattern), "feign.%s", old_key);
+		value = spring_get(spring, pattern, NULL);
+	}
+	return value;
+}
+
+enum spring_transport spring_transport(struct spring *spring, struct check_place *ret_place)
+{
+	const struct check_facts *facts = &spring->check->facts;
+	struct spring_value okhttp = feign_switch(spring, "okhttp.enabled", "okhttp.enabled");
+	struct spring_value hc5 = feign_switch(spring, "httpclient.hc5.enabled", "httpclient.hc5.enabled");
+	bool fallback = facts->hc5 == CHECK_YES && (facts->cloud == CHECK_CLOUD_UNKNOWN || facts->cloud >= CHECK_CLOUD_2022);
+
+	/* OkHttp is used where somebody says so, and HttpClient 5 wherever it is. */
+	if (facts->okhttp != CHECK_NO && spring_bool(spring, okhttp, false)) {
+		*ret_place = spring_place(okhttp);
+		return SPRING_OKHTTP;
+	}
+	if (hc5.setting != NULL)
+		*ret_place = spring_place(hc5);
+	if (facts->hc5 != CHECK_NO && spring_bool(spring, hc5, fallback))
+		return SPRING_HC5;
+	return facts->hc5 == CHECK_UNKNOWN && hc5.setting == NULL ? SPRING_TRANSPORT_UNKNOWN : SPRING_JDK;
+}
+
+/* HttpClient 5 repeats a refused request after a second, or when the service asks it to, however long that is; but not at all where a reply
+ * may not take that second. */
+static void add_hc5(struct check_layer *layer, const struct check_target *target, bool certain)
+{
+	uint32_t refused = CHECK_BIT(CHECK_ON_429) | CHECK_BIT(CHECK_ON_503) | CHECK_BIT(CHECK_ON_503_AFTER);
+
+	if (target->read_ns < REA_NS_PER_S)
+		return;
+	check_layer_repeats(layer, refused, CHECK_ALL_METHODS, 2, certain);
+	check_layer_waits(layer, refused, REA_NS_PER_S);
+	check_layer_waits(layer, CHECK_BIT(CHECK_ON_503_AFTER), REA_NEVER);
+}
+
 /* Each repeats on its own, and nobody asked it to. */
 static void add_transport(struct spring *spring, struct check_target *target)
 {
-	const struct check_facts *facts = &spring->check->facts;
-	struct spring_value hc5 = spring_get(spring, SPRING_FEIGN ".httpclient.hc5.enabled", NULL);
-	bool okhttp = spring_bool(spring, spring_get(spring, SPRING_FEIGN ".okhttp.enabled", NULL), false);
-	bool with_hc5 = spring_bool(spring, hc5, facts->hc5 == CHECK_YES) && facts->hc5 != CHECK_NO;
-	bool known = facts->hc5 != CHECK_UNKNOWN || hc5.setting != NULL;
-	uint32_t refused = CHECK_BIT(CHECK_ON_429) | CHECK_BIT(CHECK_ON_503) | CHECK_BIT(CHECK_ON_503_AFTER);
+	static const char *const names[] = {
+	    [SPRING_OKHTTP] = "OkHttp", [SPRING_HC5] = "Apache HttpClient 5", [SPRING_JDK] = "HttpURLConnection", [SPRING_TRANSPORT_UNKNOWN] = "HTTP client"};
 	uint32_t closed = CHECK_BIT(CHECK_ON_CLOSED), idempotent = CHECK_BIT(CHECK_GET) | CHECK_BIT(CHECK_PUT);
-	struct check_layer *layer = check_layer_new(spring->check, target,
-	    okhttp || facts->okhttp == CHECK_YES ? "OkHttp"
-	    : with_hc5                           ? "Apache HttpClient 5"
-	    : known                              ? "HttpURLConnection"
-						 : "HTTP client",
-	    hc5.setting ? spring_place(hc5) : target->place);
+	struct check_place place = target->place;
+	enum spring_transport transport = spring_transport(spring, &place);
+	struct check_layer *layer = check_layer_new(spring->check, target, names[transport], place);
 
 	if (layer == NULL)
 		return;
 	layer->hidden = true;
 	layer->number = 1;
 	layer->counts_retries = true;
-	if (okhttp || facts->okhttp == CHECK_YES) {
+	switch (transport) {
+	case SPRING_OKHTTP:
+		/* On a connection that was kept, and when asked to come back at once. */
 		check_layer_repeats(layer, closed | CHECK_BIT(CHECK_ON_503_AFTER), CHECK_ALL_METHODS, 2, false);
-	} else if (with_hc5) {
-		check_layer_repeats(layer, refused, CHECK_ALL_METHODS, 2, true);
+		break;
+	case SPRING_HC5:
+		add_hc5(layer, target, true);
 		check_layer_repeats(layer, closed, idempotent, 2, true);
-		check_layer_waits(layer, refused, REA_NS_PER_S);
-	} else {
+		break;
+	case SPRING_TRANSPORT_UNKNOWN:
+		add_hc5(layer, target, false);
+		if (check_layer_requests(layer) > 1)
+			layer->when = "on 429 and 503 only with feign-hc5";
+		/* fall through */
+	case SPRING_JDK:
 		/* Feign streams a body, which then cannot be sent again. */
 		check_layer_repeats(layer, closed, CHECK_ALL_METHODS, 2, false);
 		check_layer_repeats(layer, closed, CHECK_BIT(CHECK_GET), 2, true);
-		if (!known) {
-			layer->when = "on 429 and 503 only with feign-hc5";
-			check_layer_repeats(layer, refused, CHECK_ALL_METHODS, 2, false);
-			check_layer_waits(layer, refused, REA_NS_PER_S);
-		}
+		break;
 	}
 }
 
@@ -607,6 +672,7 @@ static void add_client(struct spring *spring, const char *name, const char *titl
 
 	if (target == NULL)
 		return;
+	add_retryable(spring, target);
 	if (retry != NULL)
 		add_r4j_retry(spring, target, retry);
 	if (spring->reactive) {

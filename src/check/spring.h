@@ -64,6 +64,11 @@ struct spring_value spring_r4j(struct spring *spring, const char *module, const 
 /* The failures that an exception class stands for. *ret_known: false = it is not known here. */
 uint32_t spring_failures_of(const char *exception, bool *ret_known);
 
+/* What carries the requests of Feign clients. */
+enum spring_transport { SPRING_JDK, SPRING_HC5, SPRING_OKHTTP, SPRING_TRANSPORT_UNKNOWN /* JDK or HC5 */ };
+/* ret_place: of the setting that chooses it, unchanged where none does. */
+enum spring_transport spring_transport(struct spring *spring, struct check_place *ret_place);
+
 bool spring_is_default_retryer(const char *class);
 /* Where a client is configured (NULL: those without an entry of their own), or else the application. */
 struct check_place spring_client_place(struct spring *spring, const char *name);

@@ -122,6 +122,16 @@ static void rc04(struct spring *spring, const struct retry_keys *keys)
 			"retry.enabled: true globally and false for each client that must not repeat, or take this "
 			"line out"),
 		    enabled);
+	/* Recorded with 2025.0.0: the retrying client is made all the same, and finds no request in its context. */
+	if (!own && global && !spring->reactive && facts->spring_retry != CHECK_NO &&
+	    (facts->cloud == CHECK_CLOUD_UNKNOWN || facts->cloud >= CHECK_CLOUD_2025) &&
+	    spring_client(spring, keys->name, "url").setting == NULL)
+		check_find(spring->check, "RC04",
+		    facts->cloud != CHECK_CLOUD_UNKNOWN && facts->spring_retry == CHECK_YES ? CHECK_ERROR : CHECK_WARNING,
+		    enabled->place, keys->name,
+		    check_text(spring->check, "%s is false: with spring-retry on the class path every call of the Feign client %s then fails with a NullPointerException, and no request is sent (seen with Spring Cloud 2025.0.0)",
+			enabled->written, check_shown(spring->check, rea_slice_of(keys->name))),
+		    "retry.max-retries-on-next-service-instance: 0 for this client");
 	if (!own && global && deaf)
 		check_find(spring->check, "RC04", CHECK_WARNING, enabled->place, keys->name,
 		    check_text(spring->check,
@@ -209,9 +219,12 @@ static void rc11(struct spring *spring, const struct retry_keys *keys)
 
 static void rc13(struct spring *spring, const struct retry_keys *keys)
 {
+	const struct check_options *options = &spring->check->options;
 	struct spring_names services = {.count = 0};
 	struct spring_value next;
 
+	for (size_t i = 0; i < options->instances_len; i++)
+		services.names[services.count++] = options->instances[i].service;
 	spring_names_add(spring, &services, "spring.cloud.discovery.client.simple.instances.*");
 	for (size_t i = 0; i < services.count; i++) {
 		const char *name = services.names[i];
@@ -336,27 +349,33 @@ static void rc10_find(struct spring *spring, struct check_place place, const cha
 
 static void rc10(struct spring *spring)
 {
-	const struct check_facts *facts = &spring->check->facts;
-	struct spring_value hc5 = spring_get(spring, SPRING_FEIGN ".httpclient.hc5.enabled", NULL);
-	struct spring_value okhttp = spring_get(spring, SPRING_FEIGN ".okhttp.enabled", NULL);
 	struct check_place place = spring->app->place;
 
 	if (!spring->has_feign)
 		return;
-	if (okhttp.setting != NULL ? spring_bool(spring, okhttp, false) : facts->okhttp == CHECK_YES)
-		rc10_find(spring, okhttp.setting ? spring_place(okhttp) : place,
-		    "OkHttp sends a request again by itself when a kept connection turns out to be dead, a POST too",
-		    "an OkHttpClient bean with retryOnConnectionFailure(false)");
-	else if (hc5.setting != NULL ? spring_bool(spring, hc5, false) : facts->hc5 == CHECK_YES)
+	switch (spring_transport(spring, &place)) {
+	case SPRING_OKHTTP:
 		rc10_find(spring,
-		    hc5.setting ? spring_place(hc5) : place, "Apache HttpClient 5 repeats by itself after 1 s on a 429 or 503, a POST too, and GET, PUT and DELETE when the connection is lost",
+		    place, "OkHttp sends a request again by itself when a kept connection turns out to be dead, a POST too, and at once when a 503 says Retry-After: 0",
+		    "an OkHttpClient bean with retryOnConnectionFailure(false)");
+		break;
+	case SPRING_HC5:
+		rc10_find(spring,
+		    place, "Apache HttpClient 5 repeats by itself on a 429 or 503, a POST too, after 1 s or after as long as Retry-After asks, which no timeout ends; and GET, PUT and DELETE when the connection is lost",
 		    "an HttpClient5FeignConfiguration.HttpClientBuilderCustomizer bean with "
 		    "builder.disableAutomaticRetries()");
-	else if (facts->classpath)
-		rc10_find(spring,
-		    place, "HttpURLConnection sends a request without a body again by itself when the connection is lost, a POST too",
-		    "feign-hc5 with disableAutomaticRetries(), or -Dsun.net.http.retryPost=false, which stops it for "
-		    "POST");
+		break;
+	case SPRING_JDK:
+		if (spring->check->facts.classpath)
+			rc10_find(spring,
+			    place, "HttpURLConnection sends a request without a body again by itself when the connection is lost, a POST too",
+			    "feign-hc5 with disableAutomaticRetries(), or -Dsun.net.http.retryPost=false, which stops "
+			    "it for "
+			    "POST");
+		break;
+	case SPRING_TRANSPORT_UNKNOWN:
+		break;
+	}
 }
 
 static void rc12(struct spring *spring)

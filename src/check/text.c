@@ -203,6 +203,8 @@ static void print_chain(struct report *report, const struct check_chain *chain)
 
 	print(report, "%s%s%s: what one call becomes behind %s\n", start(report, BOLD), chain->text, stop(report),
 	    chain->apps[chain->apps_len - 1]->name);
+	for (size_t i = 0; i < chain->apps_len; i++)
+		print(report, "    %s\n", check_chain_hop(check, chain, i));
 	print(report, "    %-16s", "requests on");
 	for (int method = 0; method < CHECK_METHODS; method++)
 		print(report, "  %11s", check_method_name((enum check_method)method));

@@ -35,6 +35,7 @@ enum doing { PAUSE, LOGIN, RANGE, WATCH };
 struct etcd {
 	struct loop *loop;
 	const struct rea_config_source *source;
+	const char *name; /* the key, or the prefix */
 	struct source_events events;
 	struct servers servers;
 	struct fetch fetch;
@@ -124,7 +125,7 @@ static void watch(struct etcd *etcd)
 
 	etcd->watch_over = false;
 	etcd->watch_ns = now_ns;
-	ask(etcd, WATCH, ETCD_WATCH, etcd_watch_body(etcd->source->name, etcd->revision + 1));
+	ask(etcd, WATCH, ETCD_WATCH, etcd_watch_body(etcd->name, etcd->events.listed != NULL, etcd->revision + 1));
 	if (etcd->doing == WATCH)
 		loop_timer_start(etcd->loop, &etcd->timer,
 		    rea_time_add(now_ns, WATCH_NS_MIN + rea_random_below(&etcd->loop->random, WATCH_NS_SPREAD)));
@@ -137,7 +138,7 @@ static void next(struct etcd *etcd, enum doing doing)
 	else if (doing == WATCH)
 		watch(etcd);
 	else
-		ask(etcd, RANGE, ETCD_RANGE, etcd_range_body(etcd->source->name, 0));
+		ask(etcd, RANGE, ETCD_RANGE, etcd_range_body(etcd->name, etcd->events.listed != NULL, 0));
 }
 
 /* ---- replies ---- */
@@ -209,7 +210,9 @@ static void on_range(struct etcd *etcd, const json_t *answer)
 	}
 	servers_worked(&etcd->servers);
 	etcd->revision = value.revision;
-	if (value.present)
+	if (etcd->events.listed != NULL)
+		etcd->events.listed(answer, servers_url(&etcd->servers), etcd->events.user_data);
+	else if (value.present)
 		tell_present(etcd);
 	else
 		etcd->events.absent(servers_url(&etcd->servers), etcd->events.user_data);
@@ -222,6 +225,9 @@ static void on_message(struct etcd *etcd, const json_t *message)
 	enum etcd_news news;
 
 	if (etcd_watch_read(message, &news, &etcd->value, why, sizeof(why)) != 0)
+		news = ETCD_ENDED;
+	/* Of many keys one has changed: all are looked at. */
+	if (etcd->events.listed != NULL && news != ETCD_NOTHING)
 		news = ETCD_ENDED;
 	switch (news) {
 	case ETCD_NOTHING:
@@ -317,7 +323,7 @@ static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 }
 
 struct etcd *etcd_start(struct loop *loop, struct transfers *transfers, const struct rea_config_source *source,
-    const struct source_events *events)
+    const char *name, const struct source_events *events)
 {
 	struct etcd *etcd = calloc(1, sizeof(*etcd));
 
@@ -325,6 +331,7 @@ struct etcd *etcd_start(struct loop *loop, struct transfers *transfers, const st
 		return NULL;
 	etcd->loop = loop;
 	etcd->source = source;
+	etcd->name = name;
 	etcd->events = *events;
 	etcd->fetch = (struct fetch){.transfers = transfers, .done = on_fetched, .more = on_more, .user_data = etcd};
 	etcd->timer.fire = on_timer;

@@ -1,4 +1,4 @@
-/* Follows one key of an etcd cluster, through the JSON gateway of v3: reads it, then watches it from that revision on. */
+/* Follows one key of an etcd cluster, or all that begin alike, through the JSON gateway of v3: reads it, then watches it from that revision on. */
 #ifndef REA_SRC_ETCD_H
 #define REA_SRC_ETCD_H
 
@@ -9,9 +9,10 @@
 
 struct etcd;
 
-/* source: borrowed while it lives; events: copied. NULL = out of memory. */
+/* source: its servers; name: the key, or with events->listed the prefix of the keys; both borrowed while it lives. events: copied. NULL = out of
+ * memory. */
 struct etcd *etcd_start(struct loop *loop, struct transfers *transfers, const struct rea_config_source *source,
-    const struct source_events *events);
+    const char *name, const struct source_events *events);
 /* No more events. NULL is a no-op. */
 void etcd_stop(struct etcd *etcd);
 

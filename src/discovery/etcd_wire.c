@@ -37,25 +37,47 @@ int etcd_decode(const char *text, struct rea_buffer *out)
 
 /* ---- requests ---- */
 
-char *etcd_range_body(const char *key, uint64_t revision)
+/* "key":"…" and, of all keys that begin with it, "range_end": the first one behind them. Freed by the caller; NULL = out of memory. */
+static char *keys_of(const char *key, bool prefix)
 {
-	char *encoded = etcd_encode(key, strlen(key)), *body = NULL;
+	size_t length = strlen(key), end_length = length;
+	char *encoded = etcd_encode(key, length), *end = strdup(key), *encoded_end = NULL, *text = NULL;
+	int written = -1;
 
-	if (encoded == NULL ||
-	    asprintf(&body, "{\"key\":\"%s\",\"revision\":\"%llu\"}", encoded, (unsigned long long)revision) < 0)
-		body = NULL;
+	/* Behind a byte of 0xff there is none: the one before it counts. Of nothing but those, or of no prefix, all keys to the last (0). */
+	while (end != NULL && end_length > 0 && (unsigned char)end[end_length - 1] == 0xff)
+		end_length--;
+	if (end != NULL && end_length > 0)
+		end[end_length - 1]++;
+	if (end != NULL && prefix)
+		encoded_end = end_length > 0 ? etcd_encode(end, end_length) : etcd_encode("", 1);
+	if (encoded != NULL && (encoded_end != NULL || !prefix))
+		written = asprintf(&text, "\"key\":\"%s\"%s%s%s", encoded, prefix ? ",\"range_end\":\"" : "",
+		    prefix ? encoded_end : "", prefix ? "\"" : "");
 	free(encoded);
+	free(encoded_end);
+	free(end);
+	return written >= 0 ? text : NULL;
+}
+
+char *etcd_range_body(const char *key, bool prefix, uint64_t revision)
+{
+	char *keys = keys_of(key, prefix), *body = NULL;
+
+	if (keys == NULL || asprintf(&body, "{%s,\"revision\":\"%llu\"}", keys, (unsigned long long)revision) < 0)
+		body = NULL;
+	free(keys);
 	return body;
 }
 
-char *etcd_watch_body(const char *key, uint64_t start_revision)
+char *etcd_watch_body(const char *key, bool prefix, uint64_t start_revision)
 {
-	char *encoded = etcd_encode(key, strlen(key)), *body = NULL;
+	char *keys = keys_of(key, prefix), *body = NULL;
 
-	if (encoded == NULL || asprintf(&body, "{\"create_request\":{\"key\":\"%s\",\"start_revision\":\"%llu\"}}",
-				   encoded, (unsigned long long)start_revision) < 0)
+	if (keys == NULL || asprintf(&body, "{\"create_request\":{%s,\"start_revision\":\"%llu\"}}", keys,
+				(unsigned long long)start_revision) < 0)
 		body = NULL;
-	free(encoded);
+	free(keys);
 	return body;
 }
 

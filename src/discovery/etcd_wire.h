@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #define ETCD_RANGE "/v3/kv/range"
 #define ETCD_TXN "/v3/kv/txn"
@@ -17,9 +18,10 @@ char *etcd_encode(const char *data, size_t length);
 /* Returns 0, REA_ERR_SYNTAX or REA_ERR_NOMEM; out: appended to. */
 int etcd_decode(const char *text, struct rea_buffer *out);
 
-/* Bodies of requests. Freed by the caller; NULL = out of memory. revision 0 = as it is now. */
-char *etcd_range_body(const char *key, uint64_t revision);
-char *etcd_watch_body(const char *key, uint64_t start_revision);
+/* Bodies of requests. Freed by the caller; NULL = out of memory. prefix: of all keys that begin with key. revision 0 = as it
+ * is now. */
+char *etcd_range_body(const char *key, bool prefix, uint64_t revision);
+char *etcd_watch_body(const char *key, bool prefix, uint64_t start_revision);
 /* Put, if the key was last changed at that revision; 0 = if there is no such key. */
 char *etcd_put_body(const char *key, const char *text, size_t length, uint64_t mod_revision);
 

@@ -83,6 +83,7 @@ static int set_up(struct fetch *fetch, const struct fetch_request *request)
 	    curl_easy_setopt(easy, CURLOPT_PROXY, "") != CURLE_OK ||
 	    curl_easy_setopt(easy, CURLOPT_USERAGENT, "rea") != CURLE_OK ||
 	    (request->body != NULL && curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request->body) != CURLE_OK) ||
+	    (request->method != NULL && curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) != CURLE_OK) ||
 	    (request->ca_file != NULL && curl_easy_setopt(easy, CURLOPT_CAINFO, request->ca_file) != CURLE_OK))
 		return REA_ERR_NOMEM;
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->headers);

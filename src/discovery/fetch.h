@@ -14,7 +14,8 @@
 
 struct fetch_request {
 	const char *url;            /* copied */
-	const char *body;           /* of a POST; copied; NULL = GET */
+	const char *method;         /* NULL = POST with a body, GET without */
+	const char *body;           /* copied; NULL = none */
 	const char *const *headers; /* "Name: value"; copied */
 	size_t headers_len;
 	uint64_t timeout_ns; /* for all of it; 0 = as long as the connection lives */

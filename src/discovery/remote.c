@@ -401,7 +401,7 @@ static int etcd_open(struct remote *remote)
 static int etcd_range(struct remote *remote, uint64_t revision, struct etcd_value *ret_value, struct rea_buffer *value)
 {
 	json_t *answer = NULL;
-	int error = etcd_ask(remote, ETCD_RANGE, etcd_range_body(remote->source->name, revision), &answer);
+	int error = etcd_ask(remote, ETCD_RANGE, etcd_range_body(remote->source->name, false, revision), &answer);
 
 	if (error == 0 && etcd_range_read(answer, ret_value, value) != 0)
 		error = refuse(remote, REA_ERR_IO, "its answer is not what etcd's v3 gateway answers");

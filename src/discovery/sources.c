@@ -38,6 +38,10 @@
 
 enum state { UNKNOWN, ABSENT, PRESENT };
 
+/* What can go wrong with a source, as a metric tells it. */
+enum trouble { UNREACHABLE, DENIED, REFUSED, TROUBLES };
+static const char *const trouble_names[] = {[UNREACHABLE] = "unreachable", [DENIED] = "denied", [REFUSED] = "refused"};
+
 struct source {
 	struct sources *sources;
 	const struct rea_config_source *spec;
@@ -54,6 +58,8 @@ struct source {
 	struct etcd *etcd;
 	bool fresh;            /* text is from the server, and not kept since */
 	bool troubled, denied; /* told last */
+	uint64_t errors[TROUBLES];
+	int64_t heard_unix_ns; /* when it last said what it has; of a snapshot, when that was kept; 0 = never */
 	uint64_t kept_hash;    /* of what stands in the file; 0 = not known */
 	bool kept_failing;
 };
@@ -172,6 +178,7 @@ static bool take_snapshot(struct source *source, const char *why)
 	source->text = content;
 	source->state = PRESENT;
 	source->fresh = false;
+	source->heard_unix_ns = loop_wall_ns(source->sources->loop) - (int64_t)(age_s * REA_NS_PER_S);
 	snprintf(source->from, sizeof(source->from), "its snapshot, %s old: %s", age_text(age_s, age), why);
 	return true;
 }
@@ -190,6 +197,7 @@ static void on_present(const char *text, size_t length, const char *server, void
 	bool same = source->state == PRESENT && rea_slice_equal(slice_of(&source->text), rea_slice_make(text, length));
 
 	well(source);
+	source->heard_unix_ns = loop_wall_ns(source->sources->loop);
 	if (!same) {
 		struct rea_buffer copy = {.alloc = NULL};
 
@@ -212,6 +220,7 @@ static void on_absent(const char *server, void *user_data)
 	struct source *source = user_data;
 
 	well(source);
+	source->heard_unix_ns = loop_wall_ns(source->sources->loop);
 	if (source->state != ABSENT)
 		notice(source, "%s has no such document", server);
 	source->state = ABSENT;
@@ -225,6 +234,7 @@ static void on_failed(const char *why, bool denied, void *user_data)
 	struct source *source = user_data;
 
 	trouble(source, why, denied);
+	source->errors[denied ? DENIED : UNREACHABLE]++;
 	/* Once settled without a word from a server, a snapshot would be a step back. */
 	if (source->state == UNKNOWN && !denied && !source->settled)
 		take_snapshot(source, why);
@@ -272,8 +282,9 @@ static enum state state_of(const struct source *source)
 	return source->has_failover ? PRESENT : source->state;
 }
 
-/* Returns whether this is in force now. */
-static bool tell(struct sources *sources, const char *name, const struct rea_buffer *text, const char *from)
+/* Returns whether this is in force now. ret_refused: counts a document that is refused for the first time; may be NULL. */
+static bool tell(
+    struct sources *sources, const char *name, const struct rea_buffer *text, const char *from, uint64_t *ret_refused)
 {
 	const struct rea_slice content = slice_of(text);
 	const struct sources_document document = {.name = name, .text = content.data, .length = content.length, .from = from};
@@ -285,6 +296,8 @@ static bool tell(struct sources *sources, const char *name, const struct rea_buf
 		return false;
 	if (!sources->events.document(&document, sources->events.user_data)) {
 		sources->refused_hash = hash;
+		if (ret_refused != NULL)
+			(*ret_refused)++;
 		return false;
 	}
 	sources->taken_any = true;
@@ -298,14 +311,14 @@ static void tell_source(struct sources *sources, struct source *source)
 
 	if (source->has_failover) {
 		snprintf(from, sizeof(from), "failover file %s", source->spec->failover_file);
-		tell(sources, source->name, &source->failover, from);
+		tell(sources, source->name, &source->failover, from, &source->errors[REFUSED]);
 		return;
 	}
-	if (tell(sources, source->name, &source->text, source->from))
+	if (tell(sources, source->name, &source->text, source->from, &source->errors[REFUSED]))
 		keep(source);
 	/* At the start there is no last good document but the one on disk. */
 	else if (!sources->taken_any && take_snapshot(source, "what the server has is refused"))
-		tell(sources, source->name, &source->text, source->from);
+		tell(sources, source->name, &source->text, source->from, &source->errors[REFUSED]);
 }
 
 static bool all_settled(const struct sources *sources)
@@ -328,9 +341,10 @@ static void choose(struct sources *sources)
 		tell_source(sources, source);
 	/* One that has not spoken: what is in force stays. */
 	if (source == end)
-		tell(sources, "", NULL, "no source has a document");
+		tell(sources, "", NULL, "no source has a document", NULL);
 	else if (!sources->taken_any)
-		tell(sources, "", NULL, state_of(source) == PRESENT ? "its document is refused" : "nothing is known of it");
+		tell(sources, "", NULL,
+		    state_of(source) == PRESENT ? "its document is refused" : "nothing is known of it", NULL);
 	if (!sources->settled) {
 		sources->settled = true;
 		loop_timer_stop(sources->loop, &sources->settle_timer);
@@ -380,7 +394,8 @@ static char *name_of(const struct rea_config_source *spec)
 static int start_source(struct source *source, const char *snapshot_dir)
 {
 	const struct rea_config_source *spec = source->spec;
-	const struct source_events events = {on_present, on_absent, on_failed, on_notice, source};
+	const struct source_events events = {
+	    .present = on_present, .absent = on_absent, .failed = on_failed, .notice = on_notice, .user_data = source};
 	struct sources *sources = source->sources;
 	const char *path = spec->kind == REA_SOURCE_FILE ? spec->name : spec->failover_file;
 
@@ -398,7 +413,7 @@ static int start_source(struct source *source, const char *snapshot_dir)
 	if (spec->kind == REA_SOURCE_NACOS)
 		source->nacos = nacos_start(sources->loop, &sources->transfers, spec, &events);
 	else
-		source->etcd = etcd_start(sources->loop, &sources->transfers, spec, &events);
+		source->etcd = etcd_start(sources->loop, &sources->transfers, spec, spec->name, &events);
 	return source->nacos != NULL || source->etcd != NULL ? 0 : REA_ERR_NOMEM;
 }
 
@@ -446,6 +461,60 @@ void sources_again(struct sources *sources)
 	sources->refused_hash = 0;
 	if (sources->settled)
 		choose(sources);
+}
+
+/* ---- metrics ---- */
+
+static void write_each(struct rea_prometheus *out, const struct sources *sources, const char *name, const char *help,
+    double (*value)(const struct source *source))
+{
+	rea_prometheus_family(out, name, REA_METRIC_GAUGE, help);
+	for (size_t i = 0; i < sources->len; i++) {
+		const char *const labels[] = {"source", sources->items[i].name};
+
+		if (sources->items[i].heard_unix_ns != 0)
+			rea_prometheus_sample(out, name, labels, 2, value(&sources->items[i]));
+	}
+}
+
+static double last_success(const struct source *source)
+{
+	return (double)source->heard_unix_ns / 1e9;
+}
+
+static double age(const struct source *source)
+{
+	int64_t age_ns = loop_wall_ns(source->sources->loop) - source->heard_unix_ns;
+
+	return age_ns > 0 ? (double)age_ns / 1e9 : 0;
+}
+
+void sources_metrics(const struct sources *sources, struct rea_prometheus *out)
+{
+	write_each(out, sources, "rea_source_last_success_timestamp_seconds",
+	    "When the source last said what it has; of a snapshot, when that was kept.", last_success);
+	write_each(out, sources, "rea_source_age_seconds", "How long ago that was.", age);
+	rea_prometheus_family(
+	    out, "rea_source_document_info", REA_METRIC_GAUGE, "The version of the document that the source has.");
+	for (size_t i = 0; i < sources->len; i++) {
+		const struct source *source = &sources->items[i];
+		const struct rea_slice text = slice_of(source->has_failover ? &source->failover : &source->text);
+		char version[REA_HASH_HEX_SIZE];
+		const char *const labels[] = {"source", source->name, "version", version};
+
+		rea_hash_hex(rea_hash(text.data, text.length), version);
+		if (state_of(source) == PRESENT)
+			rea_prometheus_sample(out, "rea_source_document_info", labels, 4, 1);
+	}
+	rea_prometheus_family(out, "rea_source_errors_total", REA_METRIC_COUNTER,
+	    "What went wrong with the source: no answer, no access, or a document that was refused.");
+	for (size_t i = 0; i < sources->len; i++)
+		for (size_t kind = 0; kind < TROUBLES; kind++) {
+			const char *const labels[] = {"source", sources->items[i].name, "kind", trouble_names[kind]};
+
+			rea_prometheus_sample(
+			    out, "rea_source_errors_total", labels, 4, (double)sources->items[i].errors[kind]);
+		}
 }
 
 void sources_stop(struct sources *sources)

@@ -10,6 +10,7 @@
 #include "loop/loop.h"
 
 #include <rea/config.h>
+#include <rea/metrics.h>
 
 struct sources;
 
@@ -37,6 +38,8 @@ struct sources *sources_start(
 void sources_again(struct sources *sources);
 /* Look at the files now (SIGHUP). */
 void sources_look(struct sources *sources);
+/* Of each source: the version of its document, when it last spoke, how long ago, and what went wrong. */
+void sources_metrics(const struct sources *sources, struct rea_prometheus *out);
 /* No more events. NULL is a no-op. The memory goes when the loop has closed the handles of files. */
 void sources_stop(struct sources *sources);
 

@@ -31,6 +31,9 @@ static enum http_field_id candidate(struct rea_slice name)
 	case KEY(11, 'y'): return HTTP_FIELD_RETRY_AFTER;
 	case KEY(11, 'e'): return HTTP_FIELD_TRACEPARENT;
 	case KEY(11, 'a'): return HTTP_FIELD_REA_ATTEMPT;
+	case KEY(11, '-'): return HTTP_FIELD_GRPC_STATUS;
+	case KEY(12, 'e'): return HTTP_FIELD_CONTENT_TYPE;
+	case KEY(12, '-'): return HTTP_FIELD_GRPC_TIMEOUT;
 	case KEY(13, 'o'): return HTTP_FIELD_AUTHORIZATION;
 	case KEY(14, 'e'): return HTTP_FIELD_CONTENT_LENGTH;
 	case KEY(15, 'r'): return HTTP_FIELD_X_FORWARDED_FOR;

@@ -424,8 +424,16 @@ static const char *host_end(const char *p, const char *end)
 	return p > begin ? p : NULL;
 }
 
+bool h1_target_valid(struct rea_slice target)
+{
+	for (size_t i = 0; i < target.length; i++)
+		if (!is(target.data[i], TARGET))
+			return false;
+	return true;
+}
+
 /* host [":" port], no user in front. */
-static bool authority_valid(struct rea_slice authority, bool need_port)
+bool h1_authority_valid(struct rea_slice authority, bool need_port)
 {
 	const char *end = authority.data + authority.length, *p = host_end(authority.data, end);
 
@@ -468,7 +476,7 @@ static bool absolute_form(char *target, size_t length, struct http_request *requ
 		request->authority.data--;
 		request->path = rea_slice_make(target + at - 1, length - at + 1);
 	}
-	return authority_valid(request->authority, false);
+	return h1_authority_valid(request->authority, false);
 }
 
 static bool read_target(char *target, size_t length, struct http_request *request)
@@ -477,7 +485,7 @@ static bool read_target(char *target, size_t length, struct http_request *reques
 	if (request->method_id == HTTP_CONNECT) {
 		request->authority = request->path;
 		request->path = rea_slice_make(target, 0);
-		return authority_valid(request->authority, true);
+		return h1_authority_valid(request->authority, true);
 	}
 	if (*target == '/')
 		return true;
@@ -517,7 +525,7 @@ static bool hosts_valid(const struct facts *facts, uint8_t version)
 {
 	if (facts->hosts == 0)
 		return version == 10;
-	return facts->hosts == 1 && authority_valid(facts->host, false);
+	return facts->hosts == 1 && h1_authority_valid(facts->host, false);
 }
 
 static enum http_error judge_request(const struct facts *facts, struct http_request *request)
@@ -752,11 +760,11 @@ static enum http_error read_chunk_header(struct rea_slice line, const struct htt
  * Not what a trailer must not carry (RFC 9110, 6.5.1): framing, routing, credentials, what says how to read the body;
  * and nothing that rea acts on before the end.
  */
-static bool trailer_allowed(const struct http_field *field)
+bool h1_trailer_allowed(const struct http_field *field)
 {
 	/* clang-format off */
 	static const struct rea_slice forbidden[] = {
-		REA_SLICE_LIT("age"), REA_SLICE_LIT("cache-control"), REA_SLICE_LIT("content-encoding"), REA_SLICE_LIT("content-range"), REA_SLICE_LIT("content-type"),
+		REA_SLICE_LIT("age"), REA_SLICE_LIT("cache-control"), REA_SLICE_LIT("content-encoding"), REA_SLICE_LIT("content-range"),
 		REA_SLICE_LIT("cookie"), REA_SLICE_LIT("expires"), REA_SLICE_LIT("if-match"), REA_SLICE_LIT("if-modified-since"), REA_SLICE_LIT("if-none-match"),
 		REA_SLICE_LIT("if-range"), REA_SLICE_LIT("if-unmodified-since"), REA_SLICE_LIT("location"), REA_SLICE_LIT("max-forwards"), REA_SLICE_LIT("pragma"),
 		REA_SLICE_LIT("range"), REA_SLICE_LIT("set-cookie"), REA_SLICE_LIT("vary"), REA_SLICE_LIT("warning"), REA_SLICE_LIT("www-authenticate"),
@@ -764,7 +772,8 @@ static bool trailer_allowed(const struct http_field *field)
 	/* clang-format on */
 
 	if (field->id != HTTP_FIELD_OTHER)
-		return in_set(field->id, MASK(REA_RETRY) | MASK(REA_REASON) | MASK(GRPC_RETRY_PUSHBACK_MS));
+		return in_set(
+		    field->id, MASK(REA_RETRY) | MASK(REA_REASON) | MASK(GRPC_STATUS) | MASK(GRPC_RETRY_PUSHBACK_MS));
 	for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++)
 		if (rea_slice_equal_nocase(field->name, forbidden[i]))
 			return false;
@@ -781,7 +790,7 @@ static enum http_error read_trailers(struct rea_slice section, const struct http
 		return error;
 	}
 	for (size_t i = 0; i < trailers->length; i++)
-		if (trailer_allowed(&trailers->items[i]))
+		if (h1_trailer_allowed(&trailers->items[i]))
 			trailers->items[kept++] = trailers->items[i];
 	trailers->length = kept;
 	return HTTP_ERROR_NONE;

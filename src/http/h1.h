@@ -55,9 +55,15 @@ enum h1_framing {
 	H1_FRAMING_CLOSE, /* everything up to the end of the connection */
 };
 
+/* What HTTP/2 shares. Every byte of it may stand in a request's target; host [":" port], no user in front. */
+bool h1_target_valid(struct rea_slice target);
+bool h1_authority_valid(struct rea_slice authority, bool need_port);
+
 /* Whether a request can begin with this byte: other protocols are recognised at once. */
 bool h1_request_may_begin(char c);
 enum http_method h1_method_of(struct rea_slice method);
+/* Whether a field of a trailer section may be passed on. */
+bool h1_trailer_allowed(const struct http_field *field);
 
 /*
  * head is a whole section: a start line, fields, an empty line. On success *ret_request borrows from head and from

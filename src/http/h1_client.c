@@ -126,7 +126,10 @@ static struct http_client_stream *client_begin(struct http_client *client, const
 	enum http_method method = h1_method_of(head->method);
 	enum h1_framing framing = request_framing(head, method);
 
-	if (!c->base.reusable || h1_request_write(&c->base.out, head, framing) != 0)
+	if (!c->base.reusable)
+		return NULL;
+	c->stream.first_byte = c->base.taken + rea_buffer_length(&c->base.out);
+	if (h1_request_write(&c->base.out, head, framing) != 0)
 		return NULL;
 	c->sending = (struct h1_sending){framing, head->body_length};
 	c->asked =
@@ -419,6 +422,14 @@ static void client_cancel(struct http_client_stream *stream)
 
 /* ---- the session ---- */
 
+static void client_drained(struct http_client *client)
+{
+	struct h1_client *c = of_client(client);
+
+	if (c->state != IDLE && c->state != DEAD && c->events->on_writable != NULL)
+		c->events->on_writable(&c->stream);
+}
+
 static void client_free(struct http_client *client)
 {
 	struct h1_client *c = of_client(client);
@@ -444,6 +455,7 @@ struct http_client *h1_client_new(const struct http_client_events *events, const
 	    .pause = client_pause,
 	    .resume = client_resume,
 	    .cancel = client_cancel,
+	    .drained = client_drained,
 	    .free = client_free,
 	};
 	const struct rea_alloc *alloc = rea_alloc_default();

@@ -1,7 +1,7 @@
 /*
  * HTTP as src/proxy and src/admin see it: requests, responses and streams, whatever the version. Sans-IO: a session
  * turns received bytes into callbacks and calls into bytes to send, which gather in its output buffer. HTTP/1.1 stands
- * behind it now (h1_server.c, h1_client.c on the codec h1.c); HTTP/2 fits beside.
+ * behind it (h1_server.c, h1_client.c on the codec h1.c), and HTTP/2 (h2_server.c, h2_client.c on h2.c and nghttp2).
  *
  * Nothing here reads a clock, a socket or memory that it was not given. One thread at a time.
  */
@@ -39,6 +39,9 @@
 	X(REA_ATTEMPT, "rea-attempt")                               \
 	X(REA_DEADLINE_MS, "rea-deadline-ms")                       \
 	X(REA_REASON, "rea-reason")                                 \
+	X(CONTENT_TYPE, "content-type")                             \
+	X(GRPC_STATUS, "grpc-status")                               \
+	X(GRPC_TIMEOUT, "grpc-timeout")                             \
 	X(GRPC_PREVIOUS_RPC_ATTEMPTS, "grpc-previous-rpc-attempts") \
 	X(GRPC_RETRY_PUSHBACK_MS, "grpc-retry-pushback-ms")         \
 	X(X_ENVOY_ATTEMPT_COUNT, "x-envoy-attempt-count")           \
@@ -143,6 +146,11 @@ struct http_limits {
 	X(TRUNCATED, "the peer closed in the middle of a message", 0)            \
 	X(UNEXPECTED, "bytes nobody asked for", 0)                               \
 	X(EXPECTATION, "unknown expectation", 417)                               \
+	X(PROTOCOL, "a violation of HTTP/2", 0)                                  \
+	X(FLOOD, "too many frames that lead nowhere", 0)                         \
+	X(RESET, "the peer reset the stream", 0)                                 \
+	X(REFUSED, "the peer refused the stream, unprocessed", 0)                \
+	X(GOING_AWAY, "the peer went away before it took the stream", 0)         \
 	X(NOMEM, "out of memory", 503)
 
 enum http_error {
@@ -162,7 +170,7 @@ size_t http_problem_format(char *ret_text, size_t size, uint16_t status, const c
 
 /* ------------------------------------------------------------------ server */
 
-/* One exchange on a server session. Embedded in the session; `user` is the callee's. */
+/* One exchange on a server session: of HTTP/1 the only one, of HTTP/2 one of many. `user` is the callee's. */
 struct http_server;
 struct http_server_stream {
 	struct http_server *session;
@@ -171,7 +179,7 @@ struct http_server_stream {
 
 /*
  * No callback is made from inside a call on the same session, except from http_server_receive, http_server_eof,
- * http_server_resume and http_server_drained. A session is not freed from inside its callbacks.
+ * http_server_resume, http_server_drained and http_server_fill. A session is not freed from inside its callbacks.
  */
 struct http_server_events {
 	/*
@@ -186,10 +194,10 @@ struct http_server_events {
 	/*
 	 * The stream is over without having been finished: client gone (error NONE), or its body was malformed. Nothing
 	 * may be called on it any more. When the error has a status and no response was begun, the session answers it
-	 * itself.
+	 * itself; HTTP/2 says it with a reset of the stream.
 	 */
 	void (*on_abort)(struct http_server_stream *stream, enum http_error error);
-	/* What waited to be sent has drained: a producer that stopped may go on. May be NULL. */
+	/* A producer that stopped because the stream was congested may go on. May be NULL. */
 	void (*on_writable)(struct http_server_stream *stream);
 };
 
@@ -216,12 +224,15 @@ struct http_response_head {
 
 struct http_server {
 	const struct http_server_ops *ops;
-	struct rea_buffer out; /* bytes to send; the owner takes them after each call into the session */
-	bool want_close;       /* close the transport once out is empty */
+	/* bytes to send. The owner takes them after each call into the session, and calls http_server_fill before it does */
+	struct rea_buffer out;
+	bool output_waits;     /* fill left something inside, for out is long: fill again when it is not */
+	bool want_close;       /* close the transport once out is empty; known after fill */
 	bool want_reset;       /* with want_close: by RST, since a plain end would pass for the end of the message */
 	bool reading_paused;   /* the owner must stop feeding (back-pressure, or a pipelined request that waits) */
 	bool work_pending;     /* bytes it holds can be worked on now: call http_server_receive(server, NULL, 0) */
 	enum http_error error; /* why it refused a message; NONE = it did not */
+	uint64_t now_ns;       /* HTTP/2: set by the owner before receive; what floods is a matter of time */
 	void *owner;           /* private: http_server_owner */
 };
 struct http_server_ops {
@@ -241,16 +252,24 @@ struct http_server_ops {
 	int (*resume)(struct http_server_stream *); /* delivers what was held; may make callbacks */
 	/* a request head did not come in time: answer 408, then want_close */
 	void (*timeout)(struct http_server *);
-	/* the owner's backlog is small again: on_writable to every open stream */
+	/* the owner's backlog is small again: on_writable to every open stream that waits for it */
 	void (*drained)(struct http_server *);
+	/* NULL = calls write to out at once. Else: into out what waits inside, as long as out is not long */
+	void (*fill)(struct http_server *);
+	/* NULL = ask how much waits in out. Else: the stream holds enough; on_writable follows */
+	bool (*congested)(struct http_server_stream *);
 	void (*shutdown)(struct http_server *);      /* graceful: finish what is open, accept no more */
 	bool (*idle)(const struct http_server *);    /* no exchange open and no byte of a next request */
 	bool (*in_head)(const struct http_server *); /* a part of a request head has arrived */
 	void (*free)(struct http_server *);
 };
 
-/* HTTP/1.1. events and limits: borrowed while the session lives. owner: http_server_owner. NULL when out of memory. */
+/* events and limits: borrowed while the session lives. owner: http_server_owner. NULL when out of memory. */
 struct http_server *h1_server_new(const struct http_server_events *events, const struct http_limits *limits, void *owner);
+struct http_server *h2_server_new(const struct http_server_events *events, const struct http_limits *limits, void *owner);
+/* What an HTTP/2 client says first. */
+#define H2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define H2_PREFACE_LENGTH (sizeof(H2_PREFACE) - 1)
 void *http_server_owner(const struct http_server *server);
 
 /* Thin calls through ops. */
@@ -298,6 +317,11 @@ static inline void http_server_drained(struct http_server *s)
 {
 	s->ops->drained(s);
 }
+static inline void http_server_fill(struct http_server *s)
+{
+	if (s->ops->fill != NULL)
+		s->ops->fill(s);
+}
 static inline void http_server_shutdown(struct http_server *s)
 {
 	s->ops->shutdown(s);
@@ -322,21 +346,31 @@ struct http_client;
 struct http_client_stream {
 	struct http_client *session;
 	void *user;
+	/* how many bytes had left or stood in the session's out before the first of this request: UINT64_MAX = none has come there */
+	uint64_t first_byte;
+	uint32_t error_code; /* HTTP/2, in on_error: the code of the peer's RST_STREAM, of our own, or of a GOAWAY */
 };
 
+/* Callbacks come from receive, eof, resume, drained and fill, as on the server's side. */
 struct http_client_events {
 	/* 1xx, not 101. Borrowed until return. */
 	void (*on_interim)(struct http_client_stream *stream, const struct http_response *response);
 	/* The final response head. Borrowed until return. on_body…, on_body_end follow, also for a body of length 0. */
 	void (*on_response)(struct http_client_stream *stream, const struct http_response *response);
 	void (*on_body)(struct http_client_stream *stream, const char *data, size_t length);
-	/* The exchange is over on this side; trailers borrowed until return. */
+	/*
+	 * The exchange is over on this side; trailers borrowed until return. What HTTP/2 has not been given of the request by
+	 * then is not sent: nothing may be called on the stream any more.
+	 */
 	void (*on_body_end)(struct http_client_stream *stream, const struct http_field *trailers, size_t trailers_len);
 	/*
-	 * Undecodable reply, or the peer closed before the end (TRUNCATED). The session is unusable; the stream is
-	 * over.
+	 * Undecodable reply, or the peer closed before the end (TRUNCATED), and what else a stream of HTTP/2 may die of:
+	 * REFUSED and GOING_AWAY say that the peer provably did nothing, whatever was sent. The stream is over, and with it a
+	 * session of HTTP/1; of HTTP/2 the other streams go on.
 	 */
 	void (*on_error)(struct http_client_stream *stream, enum http_error error);
+	/* A producer that stopped because the stream was congested may go on. May be NULL. */
+	void (*on_writable)(struct http_client_stream *stream);
 };
 
 struct http_request_head {
@@ -344,7 +378,8 @@ struct http_request_head {
 	struct rea_slice scheme;    /* HTTP/2 only */
 	struct rea_slice authority; /* Host */
 	struct rea_slice path;
-	const struct http_field *fields; /* hop_by_hop ones, Host, Content-Length and Expect are skipped */
+	/* hop_by_hop ones, Host, Content-Length and Expect are skipped; HTTP/2 lets `te: trailers` through */
+	const struct http_field *fields;
 	size_t fields_len;
 	uint64_t skip;                 /* ids (1 << enum http_field_id) among fields that are left out too */
 	const struct http_field *more; /* appended after them: what rea adds */
@@ -355,14 +390,21 @@ struct http_request_head {
 
 struct http_client {
 	const struct http_client_ops *ops;
-	struct rea_buffer out;
-	/* another exchange may begin: a new session, or the last exchange is over (keep-alive, nothing unread) */
+	struct rea_buffer out; /* as the server's, with http_client_fill */
+	bool output_waits;
+	/*
+	 * another exchange may begin: a new session, or the last exchange is over (keep-alive, nothing unread); of HTTP/2: the
+	 * peer allows one stream more
+	 */
 	bool reusable;
+	bool multiplexed;      /* many exchanges at once */
+	bool closing;          /* multiplexed: never again will an exchange begin; close when none is open */
 	bool reading_paused;   /* the owner must stop feeding: the stream is paused and bytes are held */
 	void *owner;           /* private: http_client_owner */
 	size_t unread;         /* during a callback: bytes of the present receive that follow what it reports */
 	uint32_t keep_alive_s; /* the server's hint (Keep-Alive: timeout=N); 0 = none */
 	bool broken; /* set by the owner before eof: the transport did not end in order, so no message ends with it */
+	uint64_t taken; /* set by the owner before begin and fill: bytes that it has taken from out so far */
 };
 struct http_client_ops {
 	/*
@@ -378,9 +420,15 @@ struct http_client_ops {
 	int (*resume)(struct http_client_stream *);
 	/* no more callbacks; HTTP/1: the session is dead, close; HTTP/2: RST_STREAM */
 	void (*cancel)(struct http_client_stream *);
+	void (*drained)(struct http_client *); /* as the server's */
+	void (*fill)(struct http_client *);
+	bool (*congested)(struct http_client_stream *);
+	void (*ping)(struct http_client *); /* NULL = cannot. Ask the peer for a sign of life: what it then sends is one */
 	void (*free)(struct http_client *);
 };
 struct http_client *h1_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner);
+/* With prior knowledge: the preface goes out at once. */
+struct http_client *h2_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner);
 void *http_client_owner(const struct http_client *client);
 
 static inline struct http_client_stream *http_client_begin(
@@ -415,6 +463,15 @@ static inline int http_client_resume(struct http_client_stream *s)
 static inline void http_client_cancel(struct http_client_stream *s)
 {
 	s->session->ops->cancel(s);
+}
+static inline void http_client_drained(struct http_client *c)
+{
+	c->ops->drained(c);
+}
+static inline void http_client_fill(struct http_client *c)
+{
+	if (c->ops->fill != NULL)
+		c->ops->fill(c);
 }
 static inline void http_client_free(struct http_client *c)
 {

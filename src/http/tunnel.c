@@ -18,7 +18,7 @@ static struct http_client_stream *begin(struct http_client *client, const struct
 
 	(void)head;
 	tunnel->open = true;
-	tunnel->stream = (struct http_client_stream){client, user};
+	tunnel->stream = (struct http_client_stream){.session = client, .user = user, .first_byte = client->taken};
 	return &tunnel->stream;
 }
 
@@ -70,6 +70,14 @@ static void cancel(struct http_client_stream *stream)
 	tunnel_of(stream->session)->open = false;
 }
 
+static void drained(struct http_client *client)
+{
+	struct tunnel *tunnel = tunnel_of(client);
+
+	if (tunnel->open && tunnel->events->on_writable != NULL)
+		tunnel->events->on_writable(&tunnel->stream);
+}
+
 static void tunnel_free(struct http_client *client)
 {
 	const struct rea_alloc *alloc = rea_alloc_default();
@@ -79,7 +87,17 @@ static void tunnel_free(struct http_client *client)
 }
 
 static const struct http_client_ops ops = {
-    begin, tunnel_write, finish, receive, eof, tunnel_pause, resume, cancel, tunnel_free};
+    .begin = begin,
+    .write = tunnel_write,
+    .finish = finish,
+    .receive = receive,
+    .eof = eof,
+    .pause = tunnel_pause,
+    .resume = resume,
+    .cancel = cancel,
+    .drained = drained,
+    .free = tunnel_free,
+};
 
 struct http_client *tunnel_client_new(const struct http_client_events *events, const struct http_limits *limits, void *owner)
 {

@@ -91,7 +91,7 @@ static void on_answered(struct lab_work *work, enum lab_answer answer, uint64_t 
 			break;
 		case LAB_ANSWER_REFUSED:
 		case LAB_ANSWER_RESET:
-			loop_http_conn_reset(loop_http_conn_of(stream));
+			loop_http_conn_reset(stream);
 			break;
 		}
 	}

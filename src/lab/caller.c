@@ -80,7 +80,7 @@ static void act(struct lab_call *call, const struct rea_decision *decision, uint
 				     : (size_t)rea_random_below(&caller->random, caller->instances.count);
 		call->sent_ns = now_ns;
 		call->flying = true;
-		rea_load_begin(&caller->loads[call->instance]);
+		rea_load_begin(&caller->loads[call->instance], now_ns);
 		lab_agenda_set(caller->agenda, &call->timer, decision->attempt_deadline_ns);
 		caller->wire->send(call, call->instance, decision->attempt_deadline_ns, now_ns);
 		break;

@@ -192,7 +192,13 @@ static void on_error(struct http_client_stream *stream, enum http_error error)
 	end_exchange(link, LAB_ANSWER_RESET);
 }
 
-static const struct http_client_events events = {on_interim, on_response, on_body, on_body_end, on_error};
+static const struct http_client_events events = {
+    .on_interim = on_interim,
+    .on_response = on_response,
+    .on_body = on_body,
+    .on_body_end = on_body_end,
+    .on_error = on_error,
+};
 
 static void note_refused(struct world *world, size_t instance)
 {

@@ -251,7 +251,7 @@ static int read_layer(struct rea__reader *reader, const struct rea__node *node, 
 	int error;
 
 	*layer = (struct lab_layer){
-	    .instances = 1, .queue = 1000, .service_ns = 10 * REA_NS_PER_MS, .tail_factor = 1, .margin = 0.7, .error_ns = REA_NS_PER_MS};
+	    .instances = 1, .queue = 1000, .service_ns = 10 * REA_NS_PER_MS, .tail_factor = 1, .margin = 3, .error_ns = REA_NS_PER_MS};
 	error = rea__block_read(reader, node, &layer_block, layer, seen);
 	if (error == 0 && layer->name == NULL)
 		error = rea__refuse(reader, node, "a layer needs a name");

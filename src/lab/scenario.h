@@ -56,7 +56,7 @@ struct lab_layer {
 	uint64_t error_ns;    /* an error that costs nothing takes this */
 	bool heeds_deadlines; /* what waited and cannot be done in the time that its request tells is not begun */
 	bool gate;            /* the same when it comes, or when it would wait too long; with pushback */
-	double margin;        /* so many mean service times must be left for it to be done in time; default 0.7 */
+	double margin;        /* so many mean service times must be left for it to be done in time; default 3 */
 	bool forgets;         /* a waiting request whose caller has left is not worked on */
 	bool honours_keys;    /* a key that was seen gets the answer of the first execution */
 };

@@ -541,7 +541,13 @@ static void on_closed(struct stream *stream)
 	free(conn);
 }
 
-static const struct stream_events transport_events = {on_read, on_end, on_sent, on_drain, on_closed};
+static const struct stream_events transport_events = {
+    .on_read = on_read,
+    .on_end = on_end,
+    .on_sent = on_sent,
+    .on_drain = on_drain,
+    .on_closed = on_closed,
+};
 
 static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 {

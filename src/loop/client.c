@@ -1,18 +1,26 @@
 /* HTTP connections that were made: transport around a client session. Timeouts belong to whoever made it. */
 #include "loop/stream.h"
 
+#include "base/container.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+
+/* More often without need is taken for an attack by servers of gRPC: they allow one ping in 5 minutes. */
+#define SILENCE_NS (310 * REA_NS_PER_S)
+#define ANSWER_NS (5 * REA_NS_PER_S)
 
 struct loop_http_client {
 	struct stream stream; /* first: a stream is its client */
 	struct http_client *session;
 	struct loop_http_client_options options;
 	uv_connect_t connect;
-	uint64_t mark; /* stream.sent when the exchange began */
-	int status;    /* why the transport ended, 0 = it has not */
-	bool ended;    /* it has, but the session still holds bytes that a paused stream has not taken */
+	struct wheel_timer life; /* HTTP/2: when the peer has been silent for too long */
+	uint64_t read_ns;        /* when it last said something */
+	bool doubted;            /* it was asked, and says nothing */
+	int status;              /* why the transport ended, 0 = it has not */
+	bool ended;              /* it has, but the session still holds bytes that a paused stream has not taken */
 	bool connected;
 	bool silent; /* closed by its owner: no more callbacks */
 };
@@ -22,13 +30,20 @@ static struct loop_http_client *client_of(struct stream *stream)
 	return (struct loop_http_client *)stream;
 }
 
+static void close_client(struct loop_http_client *client)
+{
+	client->silent = true;
+	loop_timer_stop(client->stream.loop, &client->life);
+	stream_close(&client->stream);
+}
+
 static void report_close(struct loop_http_client *client, int status)
 {
 	if (!client->silent) {
 		client->silent = true;
 		client->options.on_close(client, status);
 	}
-	stream_close(&client->stream);
+	close_client(client);
 }
 
 /* Bring the transport in line with what the session wants. */
@@ -53,10 +68,32 @@ static void on_read(struct stream *stream, const char *data, size_t length)
 
 	if (client->silent)
 		return;
+	client->read_ns = loop_now(stream->loop);
+	client->doubted = false;
 	if (http_client_receive(client->session, data, length) < 0)
 		report_close(client, UV_EPROTO);
 	else
 		settle(client);
+}
+
+static void connected(struct loop_http_client *client, int status)
+{
+	struct loop *loop = client->stream.loop;
+
+	if (client->silent)
+		return;
+	client->connected = status == 0;
+	client->read_ns = loop_now(loop);
+	if (status == 0 && client->session->ops->ping != NULL)
+		loop_timer_start(loop, &client->life, rea_time_add(client->read_ns, SILENCE_NS));
+	client->options.on_connect(client, status);
+	if (status != 0)
+		close_client(client);
+}
+
+static void on_secure(struct stream *stream)
+{
+	connected(client_of(stream), 0);
 }
 
 static void on_end(struct stream *stream, int status)
@@ -65,6 +102,10 @@ static void on_end(struct stream *stream, int status)
 
 	client->status = status;
 	client->ended = true;
+	if (!client->connected) {
+		connected(client, status);
+		return;
+	}
 	/* A reply that only the connection's end would end is whole only if that end was an orderly one. */
 	client->session->broken = status != UV_EOF;
 	if (!client->silent)
@@ -82,8 +123,22 @@ static void on_drain(struct stream *stream)
 {
 	struct loop_http_client *client = client_of(stream);
 
-	if (!client->silent && client->options.on_drain != NULL)
-		client->options.on_drain(client);
+	if (client->silent)
+		return;
+	http_client_drained(client->session);
+	settle(client);
+}
+
+static void on_flush(struct stream *stream)
+{
+	struct loop_http_client *client = client_of(stream);
+
+	if (client->silent || !client->connected)
+		return;
+	client->session->taken = stream->sent;
+	http_client_fill(client->session);
+	if (client->session->output_waits)
+		stream_congested(stream);
 }
 
 static void on_closed(struct stream *stream)
@@ -94,23 +149,54 @@ static void on_closed(struct stream *stream)
 	free(client);
 }
 
-static const struct stream_events stream_events = {on_read, on_end, on_sent, on_drain, on_closed};
+static const struct stream_events stream_events = {on_read, on_end, on_sent, on_drain, on_closed, on_flush, on_secure};
+
+/* ---- signs of life ---- */
+
+static void ask(struct loop_http_client *client)
+{
+	struct loop *loop = client->stream.loop;
+
+	client->doubted = true;
+	client->session->ops->ping(client->session);
+	loop_timer_start(loop, &client->life, rea_time_add(loop_now(loop), ANSWER_NS));
+	settle(client);
+}
+
+static void on_life(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct loop_http_client *client = REA_CONTAINER_OF(timer, struct loop_http_client, life);
+
+	if (client->doubted)
+		on_end(&client->stream, UV_ETIMEDOUT);
+	else if (rea_time_sub(now_ns, client->read_ns) >= SILENCE_NS)
+		ask(client);
+	else
+		loop_timer_start(client->stream.loop, timer, rea_time_add(client->read_ns, SILENCE_NS));
+}
+
+void loop_http_client_doubt(struct loop_http_client *client, uint64_t since_ns)
+{
+	if (client->session->ops->ping != NULL && !client->doubted && !client->ended && client->read_ns <= since_ns)
+		ask(client);
+}
+
+bool loop_http_client_doubted(const struct loop_http_client *client)
+{
+	return client->doubted;
+}
 
 static void on_connect(uv_connect_t *request, int status)
 {
 	struct loop_http_client *client = request->data;
 	struct loop *loop = client->stream.loop;
 
-	if (!client->silent) {
-		if (status == 0)
-			status = stream_read_start(&client->stream);
-		client->connected = status == 0;
-		client->options.on_connect(client, status);
-		if (status != 0) {
-			client->silent = true;
-			stream_close(&client->stream);
-		}
-	}
+	if (status == 0 && !client->silent)
+		status = stream_read_start(&client->stream);
+	if (status == 0 && client->stream.tls != NULL && !client->silent)
+		stream_handshake(&client->stream);
+	else
+		connected(client, status);
 	loop_flush(loop);
 }
 
@@ -123,8 +209,11 @@ int loop_http_connect(struct loop *loop, const struct sockaddr *address, const s
 	if (client == NULL)
 		return UV_ENOMEM;
 	client->options = *options;
+	client->life.fire = on_life;
 	client->session = options->make(options->events, &client->options.limits, client);
-	if (client->session == NULL)
+	if (options->tls != NULL)
+		client->stream.tls = tls_session_client(options->tls, options->tls_name, options->tickets);
+	if (client->session == NULL || (options->tls != NULL && client->stream.tls == NULL))
 		goto fail;
 	error = stream_init(&client->stream, loop, &stream_events, &client->session->out);
 	if (error != 0)
@@ -140,6 +229,7 @@ int loop_http_connect(struct loop *loop, const struct sockaddr *address, const s
 	*ret_client = client;
 	return 0;
 fail:
+	tls_session_free(client->stream.tls);
 	http_client_free(client->session);
 	free(client);
 	return error;
@@ -165,10 +255,12 @@ void loop_http_client_flush(struct loop_http_client *client)
 	settle(client);
 }
 
-bool loop_http_client_congested(const struct loop_http_client *client)
+bool loop_http_client_congested(struct http_client_stream *stream)
 {
-	/* Remembering that it was asked is no change that a caller can see. */
-	return stream_congested((struct stream *)(uintptr_t)&client->stream);
+	struct loop_http_client *client = http_client_owner(stream->session);
+
+	return stream->session->ops->congested != NULL ? stream->session->ops->congested(stream)
+						       : stream_congested(&client->stream);
 }
 
 int loop_http_client_status(const struct loop_http_client *client)
@@ -176,28 +268,39 @@ int loop_http_client_status(const struct loop_http_client *client)
 	return client->status;
 }
 
-uint64_t loop_http_client_sent(const struct loop_http_client *client)
+const char *loop_http_client_trouble(const struct loop_http_client *client)
 {
-	return client->stream.sent - client->mark;
+	return stream_trouble(&client->stream);
 }
 
-void loop_http_client_mark(struct loop_http_client *client)
+struct http_client_stream *loop_http_client_begin(
+    struct loop_http_client *client, const struct http_request_head *head, void *user)
 {
-	client->mark = client->stream.sent;
+	client->session->taken = client->stream.sent;
+	return http_client_begin(client->session, head, user);
+}
+
+bool loop_http_client_unsent(const struct http_client_stream *stream)
+{
+	const struct loop_http_client *client = http_client_owner(stream->session);
+
+	return client->stream.sent <= stream->first_byte;
 }
 
 bool loop_http_client_alive(const struct loop_http_client *client)
 {
 	uv_os_fd_t fd;
 	char byte;
+	ssize_t got;
 
 	if (uv_fileno((const uv_handle_t *)&client->stream.tcp, &fd) != 0)
 		return false;
-	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+	got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	/* Between exchanges HTTP/1 has nothing to say. */
+	return got > 0 ? client->session->multiplexed : got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 void loop_http_client_close(struct loop_http_client *client)
 {
-	client->silent = true;
-	stream_close(&client->stream);
+	close_client(client);
 }

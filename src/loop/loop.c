@@ -108,7 +108,7 @@ int loop_init(struct loop *loop, uint64_t seed)
 	int error;
 
 	memset(loop, 0, sizeof(*loop));
-	loop->read_buffer = malloc(STREAM_READ_BYTES);
+	loop->read_buffer = malloc(STREAM_READ_BYTES + STREAM_PLAIN_BYTES);
 	if (loop->read_buffer == NULL)
 		return UV_ENOMEM;
 	error = uv_loop_init(&loop->uv);

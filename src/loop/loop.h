@@ -14,11 +14,21 @@
 #include <rea/random.h>
 #include <rea/time.h>
 
+#include <stdatomic.h>
 #include <uv.h>
 
 struct stream;
 struct loop_post;
 struct loop_http_conn;
+struct tls_context;
+struct tls_tickets;
+
+/* TLS handshakes of one side. Any thread may read them. */
+struct loop_tls_counts {
+	atomic_uint_fast64_t done;
+	atomic_uint_fast64_t resumed; /* of those */
+	atomic_uint_fast64_t failed;
+};
 
 struct loop {
 	uv_loop_t uv;
@@ -31,11 +41,12 @@ struct loop {
 	int64_t wall_ns;      /* private: loop_wall_ns */
 	bool wall_stale;      /* private */
 	struct rea_random random;
-	char *read_buffer;       /* private: shared by all reads of this loop */
-	uv_async_t wake;         /* private */
-	uv_mutex_t post_lock;    /* private */
-	struct loop_post *posts; /* private: newest first */
-	struct stream *flush;    /* private: connections with bytes to send at the end of this callback */
+	char *read_buffer; /* private: shared by all reads of this loop; behind it, what TLS makes of them */
+	struct loop_tls_counts tls[2]; /* by enum tls_side */
+	uv_async_t wake;               /* private */
+	uv_mutex_t post_lock;          /* private */
+	struct loop_post *posts;       /* private: newest first */
+	struct stream *flush;          /* private: connections with bytes to send at the end of this callback */
 };
 
 int loop_init(struct loop *loop, uint64_t seed);
@@ -80,6 +91,9 @@ struct loop_http_options {
 	uint32_t connections_max;
 	uint64_t head_timeout_ns; /* from the first byte of a head to its end: 408 and close */
 	uint64_t idle_timeout_ns; /* between requests: close */
+	struct tls_context *tls; /* spoken with all who connect, within the head timeout; NULL = none. The listener takes its own reference */
+	/* A TLS handshake has failed. May be NULL. */
+	void (*on_refused)(const char *peer, const char *why, void *user);
 	void *user;
 };
 struct loop_http_listener;
@@ -101,10 +115,10 @@ void *loop_http_conn_user(const struct loop_http_conn *conn);       /* options.u
 const char *loop_http_conn_peer(const struct loop_http_conn *conn); /* "127.0.0.1", no port */
 /* After calls into its session from outside its own callbacks: send what gathered. Cheap; the write happens before the loop sleeps. */
 void loop_http_conn_flush(struct loop_http_conn *conn);
-/* More than the high-water mark (16 KiB) is waiting: stop producing until the session's on_writable. */
-bool loop_http_conn_congested(const struct loop_http_conn *conn);
-/* Close at once with a reset (SO_LINGER 0). Its stream gets no on_abort. */
-void loop_http_conn_reset(struct loop_http_conn *conn);
+/* More than the high-water mark (16 KiB) of the stream's words is waiting: stop producing until on_writable. */
+bool loop_http_conn_congested(struct http_server_stream *stream);
+/* Cut the stream off: HTTP/1 closes at once with a reset (SO_LINGER 0), HTTP/2 resets the stream alone. It gets no on_abort. */
+void loop_http_conn_reset(struct http_server_stream *stream);
 
 /* ---- client side ---- */
 struct loop_http_client;
@@ -117,8 +131,10 @@ struct loop_http_client_options {
 	void (*on_connect)(struct loop_http_client *client, int status);
 	/* The transport died (uv error, UV_EOF for an idle close) outside of an exchange or after its on_error; the connection closes itself. */
 	void (*on_close)(struct loop_http_client *client, int status);
-	void (*on_drain)(struct loop_http_client *client);
 	void *user;
+	struct tls_context *tls; /* NULL = none. The connection takes its own reference; on_connect comes after the handshake, whose failure is UV_EPROTO */
+	const char *tls_name;    /* whom the peer's certificate must name; copied */
+	struct tls_tickets *tickets; /* what is left by earlier connections to this address; borrowed until the client is closed */
 };
 int loop_http_connect(struct loop *loop, const struct sockaddr *address, const struct loop_http_client_options *options,
     struct loop_http_client **ret_client);
@@ -126,14 +142,26 @@ struct http_client *loop_http_client_session(struct loop_http_client *client);
 void *loop_http_client_user(const struct loop_http_client *client);
 void loop_http_client_set_user(struct loop_http_client *client, void *user);
 void loop_http_client_flush(struct loop_http_client *client);
-bool loop_http_client_congested(const struct loop_http_client *client);
+/* As loop_http_conn_congested. */
+bool loop_http_client_congested(struct http_client_stream *stream);
 /* Why the transport ended (a uv error, UV_EOF); 0 while it has not. For the session's on_error. */
 int loop_http_client_status(const struct loop_http_client *client);
-/* Bytes handed to the kernel since the exchange began: 0 = provably unsent. */
-uint64_t loop_http_client_sent(const struct loop_http_client *client);
-void loop_http_client_mark(struct loop_http_client *client); /* an exchange begins: sent = 0 */
+/* Why TLS failed; "" = it did not. */
+const char *loop_http_client_trouble(const struct loop_http_client *client);
+/* Begin an exchange on its session: http_client_begin. */
+struct http_client_stream *loop_http_client_begin(
+    struct loop_http_client *client, const struct http_request_head *head, void *user);
+/* Not a byte of the request was handed to the kernel. */
+bool loop_http_client_unsent(const struct http_client_stream *stream);
 /* Is the peer's end still open, as far as the kernel knows now (a peek)? */
 bool loop_http_client_alive(const struct loop_http_client *client);
+/*
+ * HTTP/2: nothing has come from the peer since then, though something should have: ask it for a sign of life. Without one
+ * for 5 s the connection is taken for dead. Also asked by itself after 5 minutes of silence.
+ */
+void loop_http_client_doubt(struct loop_http_client *client, uint64_t since_ns);
+/* It was asked, and has not answered yet. */
+bool loop_http_client_doubted(const struct loop_http_client *client);
 void loop_http_client_close(struct loop_http_client *client); /* no more callbacks */
 
 #endif

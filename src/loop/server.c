@@ -1,10 +1,14 @@
 /*
  * HTTP connections that were accepted: transport, timeouts and an orderly end around a session.
  *
- *   IDLE ──first byte──▶ HEAD ──whole head──▶ BUSY ──exchange over──▶ IDLE
+ *   (HANDSHAKE ──▶) IDLE ──first byte──▶ HEAD ──whole head──▶ BUSY ──exchange over──▶ IDLE
  *    └───────any───────▶ LINGER (sent all, told the peer, waits for its end) ──▶ closed
  *
  * In IDLE the keep-alive timeout runs, in HEAD the head timeout from the head's first byte, in BUSY none: exchanges belong to whoever answers them.
+ * With TLS a connection begins in HANDSHAKE, where the head timeout runs.
+ *
+ * Which HTTP is spoken TLS has agreed on (ALPN), or the first bytes tell: the preface of HTTP/2 is no request of HTTP/1, though "PR" may begin
+ * one. Until they differ the bytes are only counted.
  */
 #include "loop/stream.h"
 
@@ -23,12 +27,15 @@
 #define LINGER_NS (2 * REA_NS_PER_S)
 #define LINGER_NS_MAX (10 * REA_NS_PER_S)
 
-enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BUSY, PHASE_LINGER };
+enum phase { PHASE_HANDSHAKE, PHASE_IDLE, PHASE_HEAD, PHASE_BUSY, PHASE_LINGER };
 
 struct loop_http_conn {
 	struct stream stream; /* first: a stream is its connection */
 	struct loop_http_listener *listener;
 	struct http_server *session;
+	bool chosen;      /* session speaks what the client speaks; else it is HTTP/1.1's */
+	bool multiplexed; /* it is HTTP/2's */
+	size_t preface;   /* bytes of H2_PREFACE that have come, while that is not chosen */
 	struct loop_http_conn *prev, *next;
 	struct wheel_timer timer;
 	enum phase phase;
@@ -65,6 +72,7 @@ static void listener_check_done(struct loop_http_listener *listener)
 		return;
 	if (listener->done != NULL)
 		listener->done(listener->done_arg);
+	tls_context_unref(listener->options.tls);
 	free(listener);
 }
 
@@ -90,6 +98,7 @@ static void set_phase(struct loop_http_conn *conn, enum phase phase)
 	case PHASE_IDLE:
 		timeout = options->idle_timeout_ns;
 		break;
+	case PHASE_HANDSHAKE:
 	case PHASE_HEAD:
 		timeout = options->head_timeout_ns;
 		break;
@@ -117,8 +126,7 @@ static void linger(struct loop_http_conn *conn)
 	set_phase(conn, PHASE_LINGER);
 	conn->linger_end_ns = rea_time_add(loop_now(conn->stream.loop), conn->too_slow ? LINGER_NS : LINGER_NS_MAX);
 	conn->shutdown.data = conn;
-	if (uv_shutdown(&conn->shutdown, (uv_stream_t *)&conn->stream.tcp, on_shutdown) != 0 ||
-	    stream_read_start(&conn->stream) != 0)
+	if (stream_shutdown(&conn->stream, &conn->shutdown, on_shutdown) != 0 || stream_read_start(&conn->stream) != 0)
 		close_conn(conn, false);
 }
 
@@ -151,10 +159,10 @@ static void settle(struct loop_http_conn *conn)
 		stream_read_stop(&conn->stream);
 	else
 		stream_read_start(&conn->stream);
-	if (http_server_idle(session))
-		set_phase(conn, PHASE_IDLE);
-	else if (http_server_in_head(session))
+	if (http_server_in_head(session) || (!conn->chosen && conn->preface > 0))
 		set_phase(conn, PHASE_HEAD);
+	else if (http_server_idle(session))
+		set_phase(conn, PHASE_IDLE);
 	else
 		set_phase(conn, PHASE_BUSY);
 }
@@ -167,17 +175,79 @@ static void linger_on(struct loop_http_conn *conn)
 	loop_timer_start(loop, &conn->timer, rea_time_min(conn->linger_end_ns, rea_time_add(loop_now(loop), LINGER_NS)));
 }
 
+static void feed(struct loop_http_conn *conn, const char *data, size_t length)
+{
+	conn->session->now_ns = loop_now(conn->stream.loop);
+	/* What it refuses it answers, and then wants to be closed. */
+	http_server_receive(conn->session, data, length);
+}
+
+/* Without memory for it the connection stays one of HTTP/1.1, which refuses the preface. */
+static void choose_h2(struct loop_http_conn *conn)
+{
+	const struct loop_http_options *options = &conn->listener->options;
+	struct http_server *session = h2_server_new(options->events, &options->limits, conn);
+
+	if (session == NULL)
+		return;
+	http_server_free(conn->session);
+	conn->session = session;
+	conn->stream.out = &session->out;
+	conn->multiplexed = true;
+}
+
+/* How many of these bytes belong to what may be a preface. */
+static size_t take_preface(struct loop_http_conn *conn, const char *data, size_t length)
+{
+	size_t taken = 0;
+
+	while (taken < length && conn->preface < H2_PREFACE_LENGTH && data[taken] == H2_PREFACE[conn->preface]) {
+		taken++;
+		conn->preface++;
+	}
+	if (taken == length && conn->preface < H2_PREFACE_LENGTH)
+		return taken;
+	conn->chosen = true;
+	if (conn->preface == H2_PREFACE_LENGTH)
+		choose_h2(conn);
+	if (conn->preface > 0)
+		feed(conn, H2_PREFACE, conn->preface);
+	return taken;
+}
+
 static void on_read(struct stream *stream, const char *data, size_t length)
 {
 	struct loop_http_conn *conn = conn_of(stream);
+	size_t taken;
 
 	if (conn->phase == PHASE_LINGER) {
 		linger_on(conn);
 		return;
 	}
-	/* What it refuses it answers, and then wants to be closed. */
-	http_server_receive(conn->session, data, length);
+	taken = conn->chosen ? 0 : take_preface(conn, data, length);
+	if (taken < length)
+		feed(conn, data + taken, length - taken);
 	settle(conn);
+}
+
+/* An alert, or an answer that a browser can show, must arrive. */
+static void refused(struct loop_http_conn *conn, int status)
+{
+	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+				    "content-length: 39\r\n\r\nThis port speaks TLS: ask with https.\r\n";
+	const struct loop_http_options *options = &conn->listener->options;
+
+	if (options->on_refused != NULL && !tls_session_untouched(conn->stream.tls))
+		options->on_refused(conn->peer, stream_trouble(&conn->stream), options->user);
+	if (status != UV_EPROTO) {
+		close_conn(conn, false);
+		return;
+	}
+	if (tls_session_asked_plainly(conn->stream.tls)) {
+		/* Without memory for it there is no answer. */
+		rea_buffer_append(tls_wire(conn->stream.tls), plain, sizeof(plain) - 1);
+	}
+	linger(conn);
 }
 
 static void on_end(struct stream *stream, int status)
@@ -186,6 +256,10 @@ static void on_end(struct stream *stream, int status)
 
 	if (stream->closing)
 		return;
+	if (conn->phase == PHASE_HANDSHAKE) {
+		refused(conn, status);
+		return;
+	}
 	if (conn->phase != PHASE_LINGER)
 		http_server_eof(conn->session);
 	if (stream->closing)
@@ -214,6 +288,19 @@ static void on_drain(struct stream *stream)
 	settle(conn);
 }
 
+static void on_flush(struct stream *stream)
+{
+	struct loop_http_conn *conn = conn_of(stream);
+
+	if (conn->phase == PHASE_LINGER || conn->phase == PHASE_HANDSHAKE)
+		return;
+	http_server_fill(conn->session);
+	if (conn->session->output_waits)
+		stream_congested(stream);
+	else if (conn->session->want_close && stream_pending(stream) == 0)
+		say_goodbye(conn);
+}
+
 static void on_closed(struct stream *stream)
 {
 	struct loop_http_conn *conn = conn_of(stream);
@@ -232,14 +319,35 @@ static void on_closed(struct stream *stream)
 	listener_check_done(listener);
 }
 
-static const struct stream_events stream_events = {on_read, on_end, on_sent, on_drain, on_closed};
+static void on_secure(struct stream *stream)
+{
+	struct loop_http_conn *conn = conn_of(stream);
+
+	set_phase(conn, PHASE_IDLE);
+	if (!tls_session_h2(stream->tls))
+		return;
+	conn->chosen = true;
+	choose_h2(conn);
+	stream_flush(stream);
+}
+
+static const struct stream_events stream_events = {
+    .on_read = on_read,
+    .on_end = on_end,
+    .on_sent = on_sent,
+    .on_drain = on_drain,
+    .on_closed = on_closed,
+    .on_flush = on_flush,
+    .on_secure = on_secure,
+};
 
 static void on_timeout(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct loop_http_conn *conn = REA_CONTAINER_OF(timer, struct loop_http_conn, timer);
 
 	(void)now_ns;
-	if (conn->phase == PHASE_HEAD) {
+	/* HTTP/2 says goodbye to who is idle, too. */
+	if (conn->phase == PHASE_HEAD || (conn->multiplexed && conn->phase == PHASE_IDLE && !conn->too_slow)) {
 		conn->too_slow = true;
 		http_server_timeout(conn->session);
 		settle(conn);
@@ -252,6 +360,7 @@ static void free_unborn(uv_handle_t *handle)
 {
 	struct loop_http_conn *conn = conn_of(handle->data);
 
+	tls_session_free(conn->stream.tls);
 	http_server_free(conn->session);
 	free(conn);
 }
@@ -267,7 +376,11 @@ static void accept_one(struct loop_http_listener *listener)
 	if (conn == NULL)
 		return;
 	conn->session = h1_server_new(listener->options.events, &listener->options.limits, conn);
-	if (conn->session == NULL || stream_init(&conn->stream, listener->loop, &stream_events, &conn->session->out) != 0) {
+	if (listener->options.tls != NULL)
+		conn->stream.tls = tls_session_server(listener->options.tls);
+	if (conn->session == NULL || (listener->options.tls != NULL && conn->stream.tls == NULL) ||
+	    stream_init(&conn->stream, listener->loop, &stream_events, &conn->session->out) != 0) {
+		tls_session_free(conn->stream.tls);
 		http_server_free(conn->session);
 		free(conn);
 		return;
@@ -288,7 +401,7 @@ static void accept_one(struct loop_http_listener *listener)
 		loop_address_host((const struct sockaddr *)&peer, conn->peer, sizeof(conn->peer));
 	conn->timer.fire = on_timeout;
 	conn->phase = PHASE_BUSY;
-	set_phase(conn, PHASE_IDLE);
+	set_phase(conn, conn->stream.tls != NULL ? PHASE_HANDSHAKE : PHASE_IDLE);
 	if (stream_read_start(&conn->stream) != 0)
 		close_conn(conn, false);
 }
@@ -341,7 +454,10 @@ static int refuse(struct rea_error_info *info, const char *address, int error)
 
 static void free_listener(uv_handle_t *handle)
 {
-	free(handle->data);
+	struct loop_http_listener *listener = handle->data;
+
+	tls_context_unref(listener->options.tls);
+	free(listener);
 }
 
 int loop_http_listen(struct loop *loop, const char *address, bool reuse_port, const struct loop_http_options *options,
@@ -362,6 +478,7 @@ int loop_http_listen(struct loop *loop, const char *address, bool reuse_port, co
 	listener->tcp.data = listener;
 	listener->loop = loop;
 	listener->options = *options;
+	tls_context_ref(options->tls);
 	error = uv_tcp_open(&listener->tcp, fd);
 	if (error != 0)
 		close(fd);
@@ -384,7 +501,11 @@ const char *loop_http_listener_address(const struct loop_http_listener *listener
 
 void loop_http_listener_configure(struct loop_http_listener *listener, const struct loop_http_options *options)
 {
+	struct tls_context *before = listener->options.tls;
+
 	listener->options = *options;
+	tls_context_ref(options->tls);
+	tls_context_unref(before);
 	accept_pending(listener);
 }
 
@@ -449,13 +570,20 @@ void loop_http_conn_flush(struct loop_http_conn *conn)
 	settle(conn);
 }
 
-bool loop_http_conn_congested(const struct loop_http_conn *conn)
+bool loop_http_conn_congested(struct http_server_stream *stream)
 {
-	/* Remembering that it was asked is no change that a caller can see. */
-	return stream_congested((struct stream *)(uintptr_t)&conn->stream);
+	return stream->session->ops->congested != NULL ? stream->session->ops->congested(stream)
+						       : stream_congested(&loop_http_conn_of(stream)->stream);
 }
 
-void loop_http_conn_reset(struct loop_http_conn *conn)
+void loop_http_conn_reset(struct http_server_stream *stream)
 {
-	close_conn(conn, true);
+	struct loop_http_conn *conn = loop_http_conn_of(stream);
+
+	if (!conn->multiplexed) {
+		close_conn(conn, true);
+		return;
+	}
+	http_server_reset(stream);
+	settle(conn);
 }

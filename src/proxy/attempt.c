@@ -1,8 +1,10 @@
 /* One try of a call at one instance: connection, request, and how it ends. */
+#include "http/grpc.h"
 #include "proxy/internal.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 struct rea_report attempt_report_io(const struct attempt *attempt, enum rea_phase phase, int uv_error)
 {
@@ -17,11 +19,20 @@ struct rea_report attempt_report_io(const struct attempt *attempt, enum rea_phas
 	};
 }
 
-struct rea_report attempt_report_broken(const struct attempt *attempt, int status, enum http_error error)
+struct rea_report attempt_report_broken(struct attempt *attempt, int status, enum http_error error)
 {
-	struct rea_report report = attempt_report_io(attempt, attempt_phase(attempt), status);
+	struct rea_report report = attempt_report_io(attempt, attempt_phase(attempt), status != 0 ? status : UV_EOF);
 
-	if (error != HTTP_ERROR_TRUNCATED) {
+	if (attempt->link != NULL)
+		link_note_trouble(attempt->link, attempt);
+
+	if (error == HTTP_ERROR_REFUSED || error == HTTP_ERROR_GOING_AWAY) {
+		/* The peer says that it did nothing. */
+		report.outcome = REA_OUTCOME_NEVER_SENT;
+		report.code = ECONNREFUSED;
+	} else if (error == HTTP_ERROR_RESET) {
+		report.code = ECONNRESET;
+	} else if (error != HTTP_ERROR_TRUNCATED) {
 		/* The reply cannot be decoded. */
 		report.outcome = REA_OUTCOME_PERMANENT;
 		report.code_kind = REA_CODE_NONE;
@@ -30,12 +41,14 @@ struct rea_report attempt_report_broken(const struct attempt *attempt, int statu
 	return report;
 }
 
-bool attempt_went_stale(struct attempt *attempt)
+bool attempt_went_stale(struct attempt *attempt, enum http_error error)
 {
-	if (!attempt->link->reused || attempt_phase(attempt) != REA_PHASE_UNSENT)
+	if (!attempt->link->reused || attempt->renewed ||
+	    (error != HTTP_ERROR_GOING_AWAY && attempt_phase(attempt) != REA_PHASE_UNSENT))
 		return false;
+	attempt->renewed = true;
 	attempt->stream = NULL;
-	link_close(attempt->link);
+	link_close(attempt);
 	return true;
 }
 
@@ -43,7 +56,7 @@ enum rea_phase attempt_phase(const struct attempt *attempt)
 {
 	if (attempt->link == NULL || attempt->stream == NULL)
 		return REA_PHASE_CONNECT;
-	return loop_http_client_sent(attempt->link->client) == 0 ? REA_PHASE_UNSENT : REA_PHASE_SENT;
+	return loop_http_client_unsent(attempt->stream) ? REA_PHASE_UNSENT : REA_PHASE_SENT;
 }
 
 void attempt_drop(struct attempt *attempt, const struct rea_report *report)
@@ -56,7 +69,7 @@ void attempt_drop(struct attempt *attempt, const struct rea_report *report)
 		http_client_cancel(attempt->stream);
 	attempt->stream = NULL;
 	if (attempt->link != NULL)
-		link_close(attempt->link);
+		link_close(attempt);
 }
 
 /* Nothing came of it: no reply to look at. */
@@ -89,10 +102,11 @@ static void begin(struct attempt *attempt)
 	struct http_request_head head;
 	struct rea_report report;
 
+	if (exchange->grpc)
+		remaining = grpc_attempt_left(attempt);
 	head_make(exchange, attempt->number, exchange->decision.attempts_max, remaining, &head);
-	loop_http_client_mark(client);
 	attempt->given = 0;
-	attempt->stream = http_client_begin(loop_http_client_session(client), &head, attempt);
+	attempt->stream = loop_http_client_begin(client, &head, attempt);
 	if (attempt->stream == NULL) {
 		report = attempt_report_io(attempt, REA_PHASE_UNSENT, UV_ENOMEM);
 		failed(attempt, &report);
@@ -111,7 +125,8 @@ static void get_link(struct attempt *attempt, bool fresh)
 {
 	struct exchange *exchange = attempt->exchange;
 	bool raw = exchange->tunnel && exchange->request->method_id == HTTP_CONNECT, ready;
-	int error = link_get(attempt->upstream, attempt, fresh, raw, &ready);
+	unsigned wants = raw ? LINK_RAW : link_wants(exchange->service) | (exchange->grpc ? LINK_H2 : 0);
+	int error = link_get(attempt->upstream, attempt, exchange->service, wants | (fresh ? LINK_FRESH : 0), &ready);
 	struct rea_report report;
 
 	if (error != 0) {
@@ -131,6 +146,10 @@ void attempt_start(struct exchange *exchange, const struct rea_decision *decisio
 
 	/* What was given away cannot be sent again: the engine was told so and does not ask for it. */
 	assert(exchange->body_base == 0);
+	for (size_t i = 0; i < sizeof(exchange->slots) / sizeof(exchange->slots[0]); i++) {
+		free(exchange->slots[i].trouble);
+		exchange->slots[i].trouble = NULL;
+	}
 	*attempt = (struct attempt){
 	    .exchange = exchange,
 	    .upstream = exchange->service->upstreams[decision->instance],
@@ -141,7 +160,7 @@ void attempt_start(struct exchange *exchange, const struct rea_decision *decisio
 	    .in_load = true,
 	};
 	exchange->current = attempt;
-	rea_load_begin(&attempt->upstream->load);
+	rea_load_begin(&attempt->upstream->load, attempt->start_ns);
 	get_link(attempt, false);
 }
 
@@ -157,11 +176,15 @@ static void broken(struct attempt *attempt, int status, enum http_error error)
 {
 	struct rea_report report;
 
-	if (attempt->exchange->body_base == 0 && attempt_went_stale(attempt)) {
+	if (attempt->exchange->body_base == 0 && attempt_went_stale(attempt, error)) {
 		get_link(attempt, true);
 		return;
 	}
 	report = attempt_report_broken(attempt, status, error);
+	if (attempt->exchange->grpc && error == HTTP_ERROR_RESET) {
+		report.code_kind = REA_CODE_GRPC;
+		report.code = grpc_status_from_h2(attempt->stream->error_code);
+	}
 	reply_failed(attempt, &report);
 }
 
@@ -177,8 +200,10 @@ static void on_closed(struct attempt *attempt, int status)
 	broken(attempt, status, HTTP_ERROR_TRUNCATED);
 }
 
-static void on_drained(struct attempt *attempt)
+static void on_writable(struct http_client_stream *stream)
 {
+	const struct attempt *attempt = stream->user;
+
 	body_pump(attempt->exchange);
 }
 
@@ -218,9 +243,8 @@ static void on_body_end(struct http_client_stream *stream, const struct http_fie
 
 const struct link_users call_links = {
     .trust_ns = REA_NS_PER_S,
-    .events = {on_interim, on_response, on_body, on_body_end, on_error},
+    .events = {on_interim, on_response, on_body, on_body_end, on_error, on_writable},
     .connected = begin,
     .connect_failed = on_connect_failed,
     .closed = on_closed,
-    .drained = on_drained,
 };

@@ -68,7 +68,7 @@ void body_pump(struct exchange *exchange)
 	if (!takes_body(attempt))
 		return;
 	waiting = (size_t)(exchange->received - attempt->given);
-	if (waiting > 0 && !loop_http_client_congested(attempt->link->client)) {
+	if (waiting > 0 && !loop_http_client_congested(attempt->stream)) {
 		const char *data = rea_buffer_data(&exchange->body) + (attempt->given - exchange->body_base);
 
 		/* Out of memory here reads as an instance that takes nothing: the attempt's timeout ends it. */
@@ -79,7 +79,7 @@ void body_pump(struct exchange *exchange)
 			forget_given(exchange, attempt->given);
 	}
 	finish_request(attempt);
-	if (loop_http_client_congested(attempt->link->client))
+	if (loop_http_client_congested(attempt->stream))
 		pause_caller(exchange);
 	else
 		resume_caller(exchange);
@@ -91,12 +91,12 @@ static bool pass_through(struct exchange *exchange, const char *data, size_t len
 	struct attempt *attempt = exchange->current;
 
 	if (!exchange->body_streamed || rea_buffer_length(&exchange->body) > 0 || !takes_body(attempt) ||
-	    loop_http_client_congested(attempt->link->client) || http_client_write(attempt->stream, data, length) != 0)
+	    loop_http_client_congested(attempt->stream) || http_client_write(attempt->stream, data, length) != 0)
 		return false;
 	exchange->received += length;
 	attempt->given = exchange->body_base = exchange->received;
 	loop_http_client_flush(attempt->link->client);
-	if (loop_http_client_congested(attempt->link->client))
+	if (loop_http_client_congested(attempt->stream))
 		pause_caller(exchange);
 	return true;
 }

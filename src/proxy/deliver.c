@@ -32,8 +32,9 @@ struct proxy_delivery {
 	struct view_service *service;
 	struct proxy_delivery_options options;
 	struct wheel_timer timer;
-	bool over;    /* report is final, the timer will tell it */
-	bool replied; /* the reply's head has come: report is what it says */
+	bool over;           /* report is final, the timer will tell it */
+	bool replied;        /* the reply's head has come: report is what it says */
+	bool status_follows; /* gRPC: the reply's trailers decide */
 	bool reply_cut;
 	enum http_error error; /* why the reply could not be read */
 	struct rea_report report;
@@ -76,7 +77,6 @@ bool proxy_route_get(struct proxy_worker *worker, struct rea_slice service, stru
 		return false;
 	*ret_route = (struct proxy_route){
 	    .service = in->config,
-	    .instances = &in->instances,
 	    .budget = in->state->budget,
 	    .budget_shard = worker->index,
 	    .limit = &worker->proxy->limit,
@@ -88,7 +88,8 @@ bool proxy_route_get(struct proxy_worker *worker, struct rea_slice service, stru
 	view_service_method(in, method, path, &ret_route->operation, &ret_route->policy);
 	if (ret_route->operation != NULL)
 		ret_route->grant = ret_route->operation->grant;
-	circuit = view_service_circuit(in, ret_route->operation);
+	ret_route->instances = view_service_instances(in, ret_route->operation);
+	circuit = view_service_circuit(in, ret_route->operation, false);
 	ret_route->breaker = circuit != NULL ? circuit->breaker : NULL;
 	view->refs++;
 	return true;
@@ -106,6 +107,7 @@ static void delivery_free(struct proxy_delivery *delivery)
 {
 	loop_timer_stop(delivery->attempt.upstream->worker->loop, &delivery->timer);
 	rea_buffer_fini(&delivery->reply);
+	free(delivery->attempt.trouble);
 	view_unref(delivery->view);
 	free(delivery);
 }
@@ -120,6 +122,8 @@ static const char *describe(const struct proxy_delivery *delivery, char *text, s
 	rea_format_init(&out, text, size);
 	rea_format_text(&out, delivery->attempt.upstream->name);
 	rea_format_text(&out, ": ");
+	if (delivery->attempt.trouble != NULL)
+		return delivery->attempt.trouble;
 	if (delivery->error != HTTP_ERROR_NONE && delivery->error != HTTP_ERROR_TRUNCATED) {
 		rea_format_text(&out, "the reply cannot be read: ");
 		rea_format_text(&out, http_error_text(delivery->error));
@@ -149,12 +153,15 @@ static void finish(struct proxy_delivery *delivery)
 	if (rea_buffer_length(&delivery->reply) > 0)
 		result.reply = rea_slice_make(rea_buffer_data(&delivery->reply), rea_buffer_length(&delivery->reply));
 	attempt_drop(attempt, report);
-	rea_service_stats_attempt(delivery->service->stats, report->outcome, delivery->options.is_retry);
-	if (report->outcome == REA_OUTCOME_OK)
-		view_service_learn(delivery->service, report->latency_ns);
+	if (!delivery->options.check) {
+		rea_service_stats_attempt(delivery->service->stats, report->outcome, delivery->options.is_retry);
+		if (report->outcome == REA_OUTCOME_OK)
+			view_service_learn(delivery->service, report->latency_ns);
+	}
 	delivery->done(&result, delivery->user_data);
 	/* Whoever was told has asked the engine. */
-	upstream_tell(attempt->upstream, delivery->service->config->name);
+	if (!delivery->options.check)
+		upstream_tell(attempt->upstream, delivery->service->config->name);
 	delivery_free(delivery);
 }
 
@@ -198,7 +205,7 @@ static void pump(struct attempt *attempt)
 
 	if (attempt->stream == NULL || attempt->request_finished)
 		return;
-	while (attempt->given < body.length && !loop_http_client_congested(client)) {
+	while (attempt->given < body.length && !loop_http_client_congested(attempt->stream)) {
 		size_t piece = body.length - (size_t)attempt->given;
 
 		if (piece > PIECE_BYTES)
@@ -223,14 +230,13 @@ static void begin(struct attempt *attempt)
 	const char *host = view_service_host(delivery->service, delivery->options.instance);
 	struct rea_report report;
 
-	head.scheme = REA_SLICE_LIT("http");
+	head.scheme = view_service_scheme(delivery->service);
 	head.authority = rea_slice_of(host != NULL ? host : attempt->upstream->name);
 	head.skip |= SKIP;
 	head.body_length = delivery->options.body.length;
-	loop_http_client_mark(client);
 	attempt->given = 0;
 	attempt->request_finished = false;
-	attempt->stream = http_client_begin(loop_http_client_session(client), &head, attempt);
+	attempt->stream = loop_http_client_begin(client, &head, attempt);
 	if (attempt->stream == NULL) {
 		report = attempt_report_io(attempt, REA_PHASE_UNSENT, UV_ENOMEM);
 		finish_soon(delivery, &report);
@@ -244,7 +250,8 @@ static void get_link(struct proxy_delivery *delivery, bool fresh)
 	struct attempt *attempt = &delivery->attempt;
 	struct rea_report report;
 	bool ready;
-	int error = link_get(attempt->upstream, attempt, fresh, false, &ready);
+	int error = link_get(attempt->upstream, attempt, delivery->service,
+	    link_wants(delivery->service) | (delivery->options.grpc ? LINK_H2 : 0) | (fresh ? LINK_FRESH : 0), &ready);
 
 	if (error != 0) {
 		report = attempt_report_io(attempt, REA_PHASE_CONNECT, error);
@@ -266,7 +273,7 @@ static void broken(struct attempt *attempt, int status, enum http_error error)
 	struct proxy_delivery *delivery = delivery_of(attempt);
 	struct rea_report report;
 
-	if (attempt_went_stale(attempt)) {
+	if (attempt_went_stale(attempt, error)) {
 		get_link(delivery, true);
 		return;
 	}
@@ -305,7 +312,10 @@ static void on_response(struct http_client_stream *stream, const struct http_res
 	struct proxy_delivery *delivery = delivery_of(attempt);
 
 	delivery->replied = true;
-	delivery->report = reply_judge(attempt, response, delivery->options.policy);
+	if (delivery->options.grpc)
+		delivery->report = grpc_reply_head(attempt, response, delivery->options.policy, &delivery->status_follows);
+	else
+		delivery->report = reply_judge(attempt, response, delivery->options.policy);
 	keep_content_type(delivery, response);
 }
 
@@ -324,11 +334,12 @@ static void on_body(struct http_client_stream *stream, const char *data, size_t 
 static void on_body_end(struct http_client_stream *stream, const struct http_field *trailers, size_t trailers_len)
 {
 	struct attempt *attempt = stream->user;
+	struct proxy_delivery *delivery = delivery_of(attempt);
 
-	(void)trailers;
-	(void)trailers_len;
+	if (delivery->status_follows)
+		delivery->report = grpc_reply_trailers(attempt, trailers, trailers_len, delivery->options.policy);
 	attempt->stream = NULL;
-	link_put(attempt->link);
+	link_put(attempt);
 	finish(delivery_of(attempt));
 }
 
@@ -339,14 +350,18 @@ static void on_error(struct http_client_stream *stream, enum http_error error)
 	broken(attempt, loop_http_client_status(attempt->link->client), error);
 }
 
+static void on_writable(struct http_client_stream *stream)
+{
+	pump(stream->user);
+}
+
 /* Every connection is asked: a task that meets a closing one may not be tried again. */
 const struct link_users delivery_links = {
     .trust_ns = 0,
-    .events = {on_interim, on_response, on_body, on_body_end, on_error},
+    .events = {on_interim, on_response, on_body, on_body_end, on_error, on_writable},
     .connected = begin,
     .connect_failed = on_connect_failed,
     .closed = on_closed,
-    .drained = pump,
 };
 
 /* ---- begin and cancel ---- */
@@ -373,9 +388,10 @@ struct proxy_delivery *proxy_deliver(const struct proxy_route *route, const stru
 	    .instance = options->instance,
 	    .start_ns = loop_now(loop),
 	    .deadline_ns = options->deadline_ns,
-	    .in_load = true,
+	    .in_load = !options->check,
 	};
-	rea_load_begin(&upstream->load);
+	if (delivery->attempt.in_load)
+		rea_load_begin(&upstream->load, delivery->attempt.start_ns);
 	loop_timer_start(loop, &delivery->timer, options->deadline_ns);
 	get_link(delivery, false);
 	return delivery;
@@ -386,6 +402,7 @@ void proxy_delivery_cancel(struct proxy_delivery *delivery)
 	static const struct rea_report cancelled = {.outcome = REA_OUTCOME_CANCELLED};
 
 	attempt_drop(&delivery->attempt, &cancelled);
-	rea_service_stats_attempt(delivery->service->stats, REA_OUTCOME_CANCELLED, delivery->options.is_retry);
+	if (!delivery->options.check)
+		rea_service_stats_attempt(delivery->service->stats, REA_OUTCOME_CANCELLED, delivery->options.is_retry);
 	delivery_free(delivery);
 }

@@ -50,6 +50,8 @@ struct proxy_delivery_options {
 	uint64_t deadline_ns;            /* absolute: whatever the instance does, the delivery is over by then */
 	size_t reply_max;                /* bytes of the reply's body that are kept; the rest is not read */
 	const struct rea_policy *policy; /* its classify reads the status; borrowed while the delivery lives */
+	bool check;                      /* no attempt of anything: it counts nowhere, the instance's load included */
+	bool grpc;                       /* by HTTP/2, whatever is spoken otherwise, and judged by its grpc-status */
 };
 
 /* Borrowed until done returns. */

@@ -20,7 +20,7 @@
 #define SPARES_MAX 256
 /* What a spare exchange may keep in its buffers. */
 #define SPARE_BYTES_MAX ((size_t)16 * 1024)
-/* A tunnel in which nothing moves for so long is given up. */
+/* A tunnel in which nothing moves for so long is given up, and so is a gRPC call: its messages come when they come. */
 #define TUNNEL_IDLE_NS (3600 * REA_NS_PER_S)
 
 static void on_timer(struct wheel_timer *timer, uint64_t now_ns);
@@ -68,6 +68,8 @@ static void recycle(struct exchange *exchange)
 
 	free(exchange->trailers);
 	exchange->trailers = NULL;
+	for (size_t i = 0; i < sizeof(exchange->slots) / sizeof(exchange->slots[0]); i++)
+		free(exchange->slots[i].trouble);
 	if (worker->spare_len >= SPARES_MAX) {
 		exchange_free(exchange);
 		return;
@@ -104,19 +106,24 @@ void exchange_abandon(struct exchange *exchange)
 	exchange_set_phase(exchange, exchange->phase, 0);
 }
 
-void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns)
+static uint64_t idle_max_ns(const struct exchange *exchange)
 {
 	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
+
+	return exchange->tunnel || exchange->grpc ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
+}
+
+void exchange_set_phase(struct exchange *exchange, enum exchange_phase phase, uint64_t due_ns)
+{
 	struct loop *loop = exchange->worker->loop;
-	uint64_t idle_ns = exchange->tunnel ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
 
 	exchange->phase = phase;
 	/* Without a time of its own a phase ends when bodies stand still. */
 	if (exchange->abandoned)
 		due_ns = 0;
 	else if (due_ns == REA_NEVER)
-		due_ns = rea_time_add(loop_now(loop), idle_ns);
-	loop_timer_start(loop, &exchange->timer, due_ns);
+		due_ns = rea_time_add(loop_now(loop), idle_max_ns(exchange));
+	loop_timer_start(loop, &exchange->timer, rea_time_min(due_ns, exchange->deadline_ns));
 }
 
 /* The end of a call that has no reply of its own to pass on. */
@@ -124,7 +131,9 @@ static void give_up(struct exchange *exchange)
 {
 	struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
 
-	if (exchange->responded) {
+	if (exchange->responded && exchange->grpc) {
+		exchange_answer_trailers(exchange);
+	} else if (exchange->responded) {
 		http_server_reset(exchange->downstream);
 	} else if (exchange->held.present) {
 		reply_adopt(exchange);
@@ -142,7 +151,8 @@ static void next_attempt(struct exchange *exchange)
 	struct rea_decision *decision = &exchange->decision;
 	static const struct rea_report none = {.outcome = REA_OUTCOME_NEVER_SENT};
 
-	rea_call_attempt(&exchange->call, &exchange->service->instances, &loop->random, loop_now(loop), decision);
+	rea_call_attempt(&exchange->call, view_service_instances(exchange->service, exchange->operation), &loop->random,
+	    loop_now(loop), decision);
 	switch (decision->step) {
 	case REA_STEP_ATTEMPT:
 		attempt_start(exchange, decision);
@@ -192,16 +202,19 @@ void exchange_report(struct exchange *exchange, struct attempt *attempt, const s
 	if (report->outcome != REA_OUTCOME_OK)
 		exchange->report.flags |= replay_flags(exchange);
 	leave_load(attempt, report, now);
-	rea_call_report(&exchange->call, &exchange->report, &exchange->service->instances, &loop->random, now, decision);
+	rea_call_report(&exchange->call, &exchange->report,
+	    view_service_instances(exchange->service, exchange->operation), &loop->random, now, decision);
 	record_decision(exchange, attempt, decision, &exchange->report);
 	upstream_tell(attempt->upstream, exchange->service->config->name);
-	if (report->outcome == REA_OUTCOME_OK) {
-		exchange->decided = true;
+	if (report->outcome == REA_OUTCOME_OK)
 		view_service_learn(exchange->service, report->latency_ns);
+	/* The caller has it already, or is about to: good, or, with gRPC, a failure that its trailers tell. */
+	if (report->outcome == REA_OUTCOME_OK || (attempt->over && exchange->responded)) {
+		exchange->decided = true;
 		return;
 	}
-	/* What is known of an earlier reply holds only while nothing was sent after it. */
-	if (response == NULL && report->outcome != REA_OUTCOME_NEVER_SENT)
+	/* What is known of an earlier reply holds only while nothing was sent after it. One that is over is itself held. */
+	if (response == NULL && !attempt->over && report->outcome != REA_OUTCOME_NEVER_SENT)
 		reply_leave_held(exchange);
 	if (decision->step == REA_STEP_WAIT) {
 		exchange->current = NULL;
@@ -239,14 +252,14 @@ static void body_stalled(struct exchange *exchange)
 {
 	struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
 
-	/* A caller that we keep waiting is not the one that stalls. */
-	if (exchange->paused) {
+	/* A caller that we keep waiting is not the one that stalls; nor is one that has said all. */
+	if (exchange->paused || exchange->body_complete) {
 		attempt_timeout(exchange->current);
 		return;
 	}
 	decide_cancelled(exchange);
-	exchange_answer_problem(
-	    exchange->downstream, 408, "the request body did not arrive", REA_REASON_CANCELLED, false, true);
+	exchange_answer_problem(exchange->downstream, exchange->grpc, 408, "the request body did not arrive",
+	    REA_REASON_CANCELLED, false, true);
 	exchange_end(exchange);
 	loop_http_conn_flush(conn);
 }
@@ -254,9 +267,7 @@ static void body_stalled(struct exchange *exchange)
 /* Bodies note when they moved instead of setting the timer anew. */
 static bool still_moving(struct exchange *exchange, uint64_t now_ns)
 {
-	const struct rea_config_settings *settings = rea_config_settings(exchange->view->snapshot->config);
-	uint64_t idle_ns = exchange->tunnel ? TUNNEL_IDLE_NS : rea_time_from_ms(settings->timeouts.stream_idle_ms);
-	uint64_t due = rea_time_add(exchange->progress_ns, idle_ns);
+	uint64_t due = rea_time_add(exchange->progress_ns, idle_max_ns(exchange));
 
 	if (due <= now_ns)
 		return false;
@@ -264,16 +275,35 @@ static bool still_moving(struct exchange *exchange, uint64_t now_ns)
 	return true;
 }
 
+/* The time that a gRPC caller gave is over. */
+static void deadline_passed(struct exchange *exchange)
+{
+	static const struct rea_report none = {.outcome = REA_OUTCOME_NEVER_SENT};
+
+	if (exchange->current != NULL) {
+		attempt_timeout(exchange->current);
+		return;
+	}
+	rea_call_refuse(&exchange->call, REA_REASON_DEADLINE, loop_now(exchange->worker->loop), &exchange->decision);
+	exchange->decided = true;
+	record_decision(exchange, NULL, &exchange->decision, &none);
+	give_up(exchange);
+}
+
 static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct exchange *exchange = REA_CONTAINER_OF(timer, struct exchange, timer);
 
 	if (exchange->abandoned) {
-		struct loop_http_conn *conn = loop_http_conn_of(exchange->downstream);
+		struct http_server_stream *downstream = exchange->downstream;
 
 		decide_cancelled(exchange);
 		exchange_end(exchange);
-		loop_http_conn_reset(conn);
+		loop_http_conn_reset(downstream);
+		return;
+	}
+	if (now_ns >= exchange->deadline_ns) {
+		deadline_passed(exchange);
 		return;
 	}
 	switch (exchange->phase) {
@@ -303,31 +333,51 @@ static void on_timer(struct wheel_timer *timer, uint64_t now_ns)
 
 /* ---- what the caller's connection tells ---- */
 
-/* Many clients offer h2c with every request; ignoring it is an answer, too (RFC 9110 7.8). */
+/* Many clients offer h2c, or TLS (RFC 2817: Apache HttpClient since 5.4), with every request; ignoring it is an answer, too (RFC 9110 7.8). */
+static bool is_mere_offer(struct rea_slice protocol)
+{
+	struct rea_slice tls = REA_SLICE_LIT("TLS/");
+
+	return rea_slice_equal_nocase(protocol, REA_SLICE_LIT("h2c")) ||
+	       (protocol.length > tls.length && rea_slice_equal_nocase(rea_slice_make(protocol.data, tls.length), tls));
+}
+
 static bool wants_upgrade(const struct http_request *request)
 {
 	const struct http_field *field =
 	    request->upgrade ? http_field_find(request->fields, request->fields_len, HTTP_FIELD_UPGRADE) : NULL;
 
-	return field != NULL && !rea_slice_equal_nocase(field->value, REA_SLICE_LIT("h2c"));
+	return field != NULL && !is_mere_offer(field->value);
 }
 
-/* Answers what cannot become a call. True = answered. */
-static bool refuse(struct http_server_stream *stream, struct view *view, const struct http_request *request, bool matched)
+/* Answers what cannot become a call. service: NULL = none was matched. True = answered. */
+static bool refuse(struct http_server_stream *stream, struct view *view, const struct http_request *request,
+    const struct view_service *service)
 {
 	const struct rea_config_settings *settings = rea_config_settings(view->snapshot->config);
-	bool body = request->body_length != 0;
+	bool body = request->body_length != 0, grpc = grpc_call_is(request);
+	uint64_t timeout;
 
-	if (!matched)
-		exchange_answer_problem(stream, 404,
+	if (service == NULL && grpc)
+		exchange_answer_problem(stream, true, 404,
+		    "no service of that name: address one by :authority or name its package in grpc-services",
+		    REA_REASON_NONE, false, body);
+	else if (grpc && !grpc_call_timeout(request, &timeout))
+		exchange_answer_problem(stream, true, 400,
+		    "grpc-timeout is not 1 to 8 digits and one of H, M, S, m, u, n", REA_REASON_NONE, false, body);
+	else if (service == NULL)
+		exchange_answer_problem(stream, false, 404,
 		    "no service of that name: address one by path prefix, by Host or as http_proxy", REA_REASON_NONE,
 		    false, body);
 	else if (request->method_id == HTTP_CONNECT && settings->connect == REA_TUNNEL_REFUSE)
 		exchange_answer_problem(
-		    stream, 501, "CONNECT is not enabled here (http.connect)", REA_REASON_NONE, false, body);
+		    stream, false, 501, "CONNECT is not enabled here (http.connect)", REA_REASON_NONE, false, body);
 	else if (settings->upgrade == REA_TUNNEL_REFUSE && wants_upgrade(request))
-		exchange_answer_problem(
-		    stream, 501, "protocol upgrades are not enabled here (http.upgrade)", REA_REASON_NONE, false, body);
+		exchange_answer_problem(stream, false, 501, "protocol upgrades are not enabled here (http.upgrade)",
+		    REA_REASON_NONE, false, body);
+	else if (service->config->protocol == REA_PROTOCOL_H2 && wants_upgrade(request))
+		exchange_answer_problem(stream, false, 501,
+		    "HTTP/2, which this service's instances speak, has no upgrades", REA_REASON_NONE, false, body);
 	else
 		return false;
 	return true;
@@ -372,7 +422,7 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	struct view_service *service = exchange->service;
 	struct proxy_worker *worker = exchange->worker;
 	const struct rea_operation *operation = exchange->operation;
-	struct circuit *circuit = view_service_circuit(service, operation);
+	struct circuit *circuit = view_service_circuit(service, operation, exchange->grpc);
 	struct rea_call_options options;
 
 	rea_call_options_init(&options);
@@ -383,7 +433,8 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	options.chained = exchange->chained_from > 1;
 	if (deadline_ms != UINT64_MAX)
 		options.deadline_ns = rea_time_add(exchange->begin_ns, rea_time_from_ms(deadline_ms));
-	options.deadline_open = exchange->request->body_length != 0;
+	options.deadline_ns = rea_time_min(options.deadline_ns, exchange->deadline_ns);
+	options.deadline_open = exchange->untimed || exchange->request->body_length != 0;
 	options.useful_ns = (uint64_t)service->median_latency_ns;
 	options.budget = service->state->budget;
 	options.budget_shard = worker->index;
@@ -392,9 +443,25 @@ static void begin_call(struct exchange *exchange, uint64_t deadline_ms)
 	options.parking = &worker->proxy->parking;
 	exchange->may_retry = exchange->policy->enabled && !exchange->tunnel && rea_policy_attempts(exchange->policy) > 1 &&
 			      !(options.chained && exchange->policy->chain_stop) &&
-			      repeatable(options.grant, exchange->policy, options.has_key);
+			      repeatable(view_service_grant(service, operation), exchange->policy, options.has_key);
 	exchange->body_streamed = !exchange->may_retry;
 	rea_call_begin(&exchange->call, &options, exchange->begin_ns);
+}
+
+/* A gRPC call has a policy of its own, and a time of its own. */
+static void set_times(struct exchange *exchange)
+{
+	uint64_t timeout;
+
+	exchange->deadline_ns = REA_NEVER;
+	exchange->grpc = grpc_call_is(exchange->request);
+	if (!exchange->grpc)
+		return;
+	exchange->policy = rea_config_grpc_policy(exchange->view->snapshot->config, exchange->service->config,
+	    exchange->request->path.data, exchange->request->path.length);
+	exchange->untimed = !grpc_call_timed(exchange->operation, exchange->policy);
+	if (grpc_call_timeout(exchange->request, &timeout))
+		exchange->deadline_ns = rea_time_add(exchange->begin_ns, timeout);
 }
 
 static void on_request(struct http_server_stream *stream, const struct http_request *request)
@@ -406,13 +473,13 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	uint64_t deadline_ms;
 
 	stream->user = NULL;
-	if (refuse(stream, view, request, match_service(view, request, &match))) {
+	if (refuse(stream, view, request, match_service(view, request, &match) ? match.service : NULL)) {
 		worker_count(&worker->refused);
 		return;
 	}
 	exchange = exchange_new(worker);
 	if (exchange == NULL) {
-		exchange_answer_problem(stream, 503, "out of memory", REA_REASON_NONE, false, true);
+		exchange_answer_problem(stream, grpc_call_is(request), 503, "out of memory", REA_REASON_NONE, false, true);
 		return;
 	}
 	stream->user = exchange;
@@ -427,9 +494,10 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	exchange->tunnel = request->method_id == HTTP_CONNECT || wants_upgrade(request);
 	rea_service_stats_begin(match.service->stats);
 	view_service_method(match.service, request->method, match.path, &exchange->operation, &exchange->policy);
+	set_times(exchange);
 	head_read(exchange, &deadline_ms);
 	if (!set_path(exchange, match.path)) {
-		exchange_answer_problem(stream, 414,
+		exchange_answer_problem(stream, exchange->grpc, 414,
 		    "the query is too long for a path of nothing but the service's name", REA_REASON_NONE, false, true);
 		exchange->decided = true;
 		exchange_end(exchange);
@@ -448,28 +516,6 @@ static void on_body(struct http_server_stream *stream, const char *data, size_t 
 		body_receive(exchange, data, length);
 }
 
-static bool keep_trailers(struct exchange *exchange, const struct http_field *trailers, size_t count)
-{
-	size_t bytes = count * sizeof(*trailers);
-	char *text;
-
-	for (size_t i = 0; i < count; i++)
-		bytes += trailers[i].name.length + trailers[i].value.length;
-	exchange->trailers = malloc(bytes);
-	if (exchange->trailers == NULL)
-		return false;
-	text = (char *)(exchange->trailers + count);
-	for (size_t i = 0; i < count; i++) {
-		exchange->trailers[i] = trailers[i];
-		exchange->trailers[i].name.data = memcpy(text, trailers[i].name.data, trailers[i].name.length);
-		text += trailers[i].name.length;
-		exchange->trailers[i].value.data = memcpy(text, trailers[i].value.data, trailers[i].value.length);
-		text += trailers[i].value.length;
-	}
-	exchange->trailers_len = count;
-	return true;
-}
-
 /* From here on the clocks run: how long the caller took to send its request is its own affair. */
 static void start_clocks(struct exchange *exchange)
 {
@@ -477,6 +523,8 @@ static void start_clocks(struct exchange *exchange)
 	uint64_t now = loop_now(loop), deadline;
 	struct attempt *attempt = exchange->current;
 
+	if (exchange->untimed)
+		return;
 	rea_call_start_deadline(&exchange->call, now);
 	deadline = rea_call_deadline(&exchange->call);
 	if (attempt == NULL || attempt->deadline_ns != REA_NEVER)
@@ -494,7 +542,8 @@ static void on_body_end(struct http_server_stream *stream, const struct http_fie
 		return;
 	/* Trailers are the least of a request: without memory they are lost rather than the call. */
 	if (trailers_len > 0)
-		keep_trailers(exchange, trailers, trailers_len);
+		exchange->trailers = fields_copy(trailers, trailers_len);
+	exchange->trailers_len = exchange->trailers != NULL ? trailers_len : 0;
 	exchange->body_complete = true;
 	if (exchange->request->body_length != 0)
 		start_clocks(exchange);

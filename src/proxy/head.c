@@ -1,4 +1,5 @@
 /* What the proxy reads from a request's head, and the fields it adds to each attempt's. */
+#include "http/grpc.h"
 #include "proxy/internal.h"
 
 #include <assert.h>
@@ -6,6 +7,7 @@
 #define BIT(field) (UINT64_C(1) << HTTP_FIELD_##field)
 /* Left out of the forwarded fields because the proxy writes its own. */
 #define SKIP_ALWAYS (BIT(REA_ATTEMPT) | BIT(REA_DEADLINE_MS) | BIT(X_FORWARDED_FOR))
+#define SKIP_GRPC (BIT(GRPC_TIMEOUT) | BIT(GRPC_PREVIOUS_RPC_ATTEMPTS))
 /* What a layer above says of its own retries: nothing that just anybody may say. */
 #define MARKS                                                                                                     \
 	(BIT(REA_ATTEMPT) | BIT(REA_DEADLINE_MS) | BIT(X_ENVOY_ATTEMPT_COUNT) | BIT(GRPC_PREVIOUS_RPC_ATTEMPTS) | \
@@ -114,6 +116,8 @@ void head_read(struct exchange *exchange, uint64_t *ret_deadline_ms)
 			exchange->chained_attempt = field->value;
 		else if (field->id == HTTP_FIELD_IDEMPOTENCY_KEY)
 			exchange->key = field->value;
+		else if (field->id == HTTP_FIELD_GRPC_PREVIOUS_RPC_ATTEMPTS)
+			exchange->grpc_previous = leading_number(field->value);
 		else if (field->id == HTTP_FIELD_REA_DEADLINE_MS && !rea_slice_to_u64(field->value, ret_deadline_ms))
 			*ret_deadline_ms = UINT64_MAX;
 	}
@@ -182,7 +186,9 @@ void head_prepare(struct exchange *exchange)
 		more_add(exchange, &len, REA_SLICE_LIT("idempotency-key"), exchange->key);
 	}
 	more_add(exchange, &len, REA_SLICE_LIT("via"),
-	    exchange->request->version == 10 ? REA_SLICE_LIT("1.0 rea") : REA_SLICE_LIT("1.1 rea"));
+	    exchange->request->version == 10   ? REA_SLICE_LIT("1.0 rea")
+	    : exchange->request->version == 20 ? REA_SLICE_LIT("2.0 rea")
+					       : REA_SLICE_LIT("1.1 rea"));
 	more_add(exchange, &len, REA_SLICE_LIT("x-forwarded-for"), forwarded_for(exchange, peer));
 	exchange->more_fixed = len;
 }
@@ -211,6 +217,19 @@ static struct rea_slice host_for(const struct exchange *exchange)
 	return exchange->authority.length > 0 ? exchange->authority : rea_slice_of(attempt->upstream->name);
 }
 
+/* The time left and the attempts before this one, as gRPC's servers read them. */
+static void add_grpc(struct exchange *exchange, size_t *len, uint32_t attempt, uint64_t remaining_ns)
+{
+	uint32_t previous = attempt - 1 + (exchange->grpc_previous < UINT32_MAX - attempt ? exchange->grpc_previous : 0);
+	char timeout[GRPC_TIMEOUT_SIZE];
+
+	if (remaining_ns != REA_NEVER)
+		more_add(exchange, len, REA_SLICE_LIT("grpc-timeout"),
+		    scratch_put(exchange, rea_slice_make(timeout, grpc_timeout_format(remaining_ns, timeout))));
+	if (previous > 0)
+		more_add(exchange, len, REA_SLICE_LIT("grpc-previous-rpc-attempts"), scratch_put_u64(exchange, previous));
+}
+
 void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_max, uint64_t remaining_ns,
     struct http_request_head *ret_head)
 {
@@ -218,17 +237,21 @@ void head_make(struct exchange *exchange, uint32_t attempt, uint32_t attempts_ma
 	size_t len = exchange->more_fixed, scratch = exchange->scratch_len;
 
 	more_add(exchange, &len, REA_SLICE_LIT("rea-attempt"), attempt_value(exchange, attempt, attempts_max));
-	more_add(exchange, &len, REA_SLICE_LIT("rea-deadline-ms"), scratch_put_u64(exchange, rea_time_to_ms(remaining_ns)));
+	if (exchange->grpc)
+		add_grpc(exchange, &len, attempt, remaining_ns);
+	else
+		more_add(exchange, &len, REA_SLICE_LIT("rea-deadline-ms"),
+		    scratch_put_u64(exchange, rea_time_to_ms(remaining_ns)));
 	/* The session copies at once: the next attempt may use the same room. */
 	exchange->scratch_len = scratch;
 	*ret_head = (struct http_request_head){
 	    .method = request->method,
-	    .scheme = REA_SLICE_LIT("http"),
+	    .scheme = view_service_scheme(exchange->service),
 	    .authority = host_for(exchange),
 	    .path = exchange->path,
 	    .fields = request->fields,
 	    .fields_len = request->fields_len,
-	    .skip = SKIP_ALWAYS | (exchange->outside ? MARKS : 0),
+	    .skip = SKIP_ALWAYS | (exchange->outside ? MARKS : 0) | (exchange->grpc ? SKIP_GRPC : 0),
 	    .more = exchange->more,
 	    .more_len = len,
 	    .body_length = request->body_length,

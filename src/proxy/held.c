@@ -58,8 +58,40 @@ bool held_append(struct held_reply *held, const char *data, size_t length)
 	return false;
 }
 
+struct http_field *fields_copy(const struct http_field *fields, size_t count)
+{
+	size_t bytes = count * sizeof(*fields);
+	struct http_field *copy;
+	char *text;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += fields[i].name.length + fields[i].value.length;
+	copy = malloc(bytes);
+	if (copy == NULL)
+		return NULL;
+	text = (char *)(copy + count);
+	for (size_t i = 0; i < count; i++) {
+		copy[i] = fields[i];
+		copy[i].name.data = memcpy(text, fields[i].name.data, fields[i].name.length);
+		text += fields[i].name.length;
+		copy[i].value.data = memcpy(text, fields[i].value.data, fields[i].value.length);
+		text += fields[i].value.length;
+	}
+	return copy;
+}
+
+void held_complete(struct held_reply *held, const struct http_field *trailers, size_t trailers_len)
+{
+	held->complete = true;
+	held->trailers = trailers_len > 0 ? fields_copy(trailers, trailers_len) : NULL;
+	held->trailers_len = held->trailers != NULL ? trailers_len : 0;
+}
+
 void held_drop(struct held_reply *held)
 {
+	free(held->trailers);
+	held->trailers = NULL;
+	held->trailers_len = 0;
 	held->present = held->complete = false;
 	rea_buffer_clear(&held->text);
 	rea_buffer_clear(&held->body);

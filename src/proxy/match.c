@@ -1,8 +1,10 @@
 /*
  * Which service a request is for: an absolute-form target or CONNECT by its authority alone (rea as http_proxy), else by Host, else by the first
- * segment of the path, which then is not part of the path upstream.
+ * segment of the path, which then is not part of the path upstream. A gRPC call by :authority, else by the gRPC service in its path.
  */
 #include "proxy/internal.h"
+
+#include "http/grpc.h"
 
 static struct view_service *service_at(struct view *view, const struct rea_config_service *service)
 {
@@ -23,6 +25,16 @@ static bool match_prefix(struct view *view, struct rea_slice path, struct match 
 	return ret_match->service != NULL;
 }
 
+static bool match_grpc(struct view *view, struct rea_slice path, struct match *ret_match)
+{
+	struct rea_slice service, method;
+
+	if (grpc_path_split(path, &service, &method))
+		ret_match->service =
+		    service_at(view, rea_config_find_grpc(view->snapshot->config, service.data, service.length));
+	return ret_match->service != NULL;
+}
+
 bool match_service(struct view *view, const struct http_request *request, struct match *ret_match)
 {
 	struct rea_slice authority = request->authority;
@@ -33,6 +45,8 @@ bool match_service(struct view *view, const struct http_request *request, struct
 	ret_match->path = request->path;
 	if (ret_match->service != NULL)
 		return true;
+	if (grpc_call_is(request))
+		return match_grpc(view, request->path, ret_match);
 	if (request->absolute_form || request->method_id == HTTP_CONNECT)
 		return false;
 	return match_prefix(view, request->path, ret_match);

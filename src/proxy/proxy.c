@@ -1,5 +1,5 @@
 /* The proxy of a process: snapshots, what outlives them, and the numbers of all workers. */
-#include "proxy/internal.h"
+#include "proxy/health.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,6 +41,11 @@ struct proxy *proxy_new(const struct proxy_options *options)
 	for (uint32_t i = 0; i < proxy->workers_len; i++)
 		if (!worker_init(proxy, i))
 			goto fail;
+	if (options->loop != NULL) {
+		proxy->health = health_new(&proxy->workers[options->threads]);
+		if (proxy->health == NULL)
+			goto fail;
+	}
 	return proxy;
 fail:
 	proxy_free(proxy);
@@ -77,7 +82,7 @@ static struct service_state *state_new(struct proxy *proxy, const struct rea_con
 	state->name = strdup(config->name);
 	state->stats = aligned_alloc(_Alignof(struct worker_stats), proxy->workers_len * sizeof(struct worker_stats));
 	if (state->name == NULL || state->stats == NULL ||
-	    rea_budget_new(&config->policy->budget, proxy->workers_len, NULL, &state->budget, NULL) != 0) {
+	    rea_budget_new(config->budget, proxy->workers_len, NULL, &state->budget, NULL) != 0) {
 		free(state->stats);
 		free(state->name);
 		free(state);
@@ -115,6 +120,11 @@ static void drop_instances(struct proxy *proxy, struct snapshot_service *service
 {
 	for (size_t i = 0; service->states != NULL && i < service->instances_len; i++)
 		instance_unref(proxy, service->states[i]);
+	for (size_t i = 0; service->instances != NULL && i < service->instances_len; i++) {
+		free((char *)(uintptr_t)service->instances[i].host);
+		free((char *)(uintptr_t)service->instances[i].name);
+	}
+	grants_drop(service);
 	free(service->states);
 	free(service->instances);
 	service->states = NULL;
@@ -126,6 +136,7 @@ static void snapshot_free(struct snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->services_len; i++) {
 		drop_instances(snapshot->proxy, &snapshot->services[i]);
+		tls_context_unref(snapshot->services[i].tls);
 		state_unref(snapshot->proxy, snapshot->services[i].state);
 	}
 	rea_config_unref(snapshot->config);
@@ -138,6 +149,16 @@ void snapshot_unref(struct snapshot *snapshot)
 		snapshot_free(snapshot);
 }
 
+/* Who found the instance may forget it before the snapshot does. */
+static bool copy_texts(struct proxy_instance *instance)
+{
+	const char *host = instance->host, *name = instance->name;
+
+	instance->host = host != NULL ? strdup(host) : NULL;
+	instance->name = name != NULL ? strdup(name) : NULL;
+	return (instance->host != NULL || host == NULL) && (instance->name != NULL || name == NULL);
+}
+
 static bool fill_service(struct proxy *proxy, struct snapshot_service *service, const struct rea_config_service *config,
     const struct proxy_instance *instances, size_t count)
 {
@@ -146,15 +167,25 @@ static bool fill_service(struct proxy *proxy, struct snapshot_service *service, 
 	service->states = calloc(count + 1, sizeof(struct instance_state *));
 	if (service->instances == NULL || service->states == NULL)
 		goto fail;
-	for (size_t i = 0; i < count; i++, service->instances_len++) {
-		service->instances[i] = instances[i];
+	for (size_t i = 0; i < count; i++) {
 		service->states[i] = instance_get(proxy, &instances[i].id);
 		if (service->states[i] == NULL)
 			goto fail;
+		service->instances_len = i + 1;
+		service->instances[i] = instances[i];
+		if (health_is_bad(proxy->health, config->name, &instances[i].id))
+			service->instances[i].tier |= HEALTH_TIER;
+		if (!copy_texts(&service->instances[i]))
+			goto fail;
 	}
+	if (!grants_fill(service))
+		goto fail;
 	service->state = state_get(proxy, config);
-	if (service->state != NULL)
+	if (service->state != NULL) {
+		if (proxy->options.tls != NULL)
+			service->tls = tls_context_ref(proxy->options.tls(config, proxy->options.user_data));
 		return true;
+	}
 fail:
 	drop_instances(proxy, service);
 	return false;
@@ -189,7 +220,7 @@ int proxy_install(
 	if (snapshot == NULL)
 		return REA_ERR_NOMEM;
 	for (size_t i = 0; i < snapshot->services_len; i++)
-		rea_budget_configure(snapshot->services[i].state->budget, &snapshot->services[i].config->policy->budget);
+		rea_budget_configure(snapshot->services[i].state->budget, snapshot->services[i].config->budget);
 	rea_retry_limit_configure(&proxy->limit, rea_config_settings(config)->limits.concurrent_retries);
 	rea_retry_limit_configure(&proxy->parking, rea_config_settings(config)->limits.parked_calls);
 	proxy->snapshot = snapshot;
@@ -212,6 +243,8 @@ int proxy_install(
 	}
 	if (old != NULL)
 		snapshot_unref(old);
+	if (proxy->health != NULL)
+		health_configure(proxy->health, snapshot);
 	return 0;
 }
 
@@ -263,6 +296,10 @@ bool proxy_look_instance(const struct proxy *proxy, struct rea_slice service, si
 	rea_instance_id_format(&state->id, ret_view->address, sizeof(ret_view->address));
 	ret_view->ejected = atomic_load_explicit(&state->ejected, memory_order_relaxed);
 	ret_view->ejections = atomic_load_explicit(&state->ejections, memory_order_relaxed);
+	ret_view->weight = in->instances[index].weight;
+	ret_view->tier = in->instances[index].tier & ~HEALTH_TIER;
+	ret_view->unhealthy = (in->instances[index].tier & HEALTH_TIER) != 0;
+	ret_view->usable = !ret_view->unhealthy && ret_view->ejected < proxy->options.threads;
 	return true;
 }
 
@@ -327,6 +364,31 @@ static double ejections(const struct instance_state *state)
 	return (double)atomic_load_explicit(&state->ejections, memory_order_relaxed);
 }
 
+/* By side. */
+void proxy_stop_checks(struct proxy *proxy)
+{
+	health_free(proxy->health);
+	proxy->health = NULL;
+}
+
+static void write_handshakes(struct proxy *proxy, struct rea_prometheus *out, const char *name, const char *help, size_t offset)
+{
+	static const char *const sides[] = {"upstream", "listener"};
+
+	rea_prometheus_family(out, name, REA_METRIC_COUNTER, help);
+	for (size_t side = 0; side < 2; side++) {
+		const char *const labels[] = {"side", sides[side]};
+		uint64_t sum = 0;
+
+		for (uint32_t i = 0; i < proxy->workers_len; i++)
+			sum += atomic_load_explicit(
+			    (const atomic_uint_fast64_t *)(const void *)((const char *)&proxy->workers[i].loop->tls[side] +
+									 offset),
+			    memory_order_relaxed);
+		rea_prometheus_sample(out, name, labels, 2, (double)sum);
+	}
+}
+
 static void write_number(
     struct rea_prometheus *out, const char *name, enum rea_metric_type type, const char *help, uint64_t value)
 {
@@ -352,6 +414,14 @@ void proxy_metrics(struct proxy *proxy, struct rea_prometheus *out)
 	    "Threads that leave the instance out, as it does worse than the others.", ejected);
 	write_instances(proxy, out, "rea_instance_ejections_total", REA_METRIC_COUNTER,
 	    "How often a thread has ejected the instance.", ejections);
+	if (proxy->health != NULL)
+		health_metrics(proxy->health, out);
+	write_handshakes(proxy, out, "rea_tls_handshakes_total", "TLS handshakes that were completed.",
+	    offsetof(struct loop_tls_counts, done));
+	write_handshakes(proxy, out, "rea_tls_resumed_total", "Those of them that resumed an earlier session.",
+	    offsetof(struct loop_tls_counts, resumed));
+	write_handshakes(proxy, out, "rea_tls_failed_total",
+	    "TLS handshakes that failed; nothing was sent on these connections.", offsetof(struct loop_tls_counts, failed));
 	write_number(out, "rea_requests_refused_total", REA_METRIC_COUNTER,
 	    "Requests that named no service or asked for a tunnel that is not allowed.", refused);
 	write_number(out, "rea_retries_in_flight", REA_METRIC_GAUGE, "Attempts after the first that are under way.",

@@ -22,14 +22,23 @@ struct proxy_instance {
 	struct rea_instance_id id;
 	uint32_t weight;
 	const char *host; /* Host sent to it; NULL = the service's */
+	const char *name; /* the host that it was listed under, with or without a port: whom its certificate must name; NULL = its address */
+	uint32_t tier; /* see struct rea_instance */
+	/* What it says itself of its methods, an enum rea_permission each: of the operations of the service's contract by index, the last of requests that
+	 * are none of them. NULL = it says nothing. */
+	const uint8_t *permissions;
 };
 
 struct proxy_options {
 	uint32_t threads;
 	struct loop *loop; /* where one more worker lives, with index `threads`, for deliveries (proxy/deliver.h); borrowed; NULL = none */
 	uint32_t events_queue_bytes;
+	/* Instances have become healthy or unhealthy: install anew, with the instances as they were. On the loop's thread; with `loop` only. */
+	void (*health_changed)(void *user_data);
 	/* A worker has pushed events: drain the queues soon. Called on the workers' threads. */
 	void (*notify)(void *user_data);
+	/* The TLS that is spoken with the instances of a service, NULL = none; borrowed until the next call. Called in proxy_install. NULL = never any. */
+	struct tls_context *(*tls)(const struct rea_config_service *service, void *user_data);
 	void *user_data;
 	uint64_t seed;
 };
@@ -39,7 +48,8 @@ struct proxy *proxy_new(const struct proxy_options *options);
 /* Every worker must have ended. */
 void proxy_free(struct proxy *proxy);
 
-/* Make config the snapshot of every call that begins from now on. instances[i], counts[i]: of the i-th service, copied. Takes its own reference of config.
+/* Make config the snapshot of every call that begins from now on; what an instance does not permit any more is taken from the calls under way, too.
+ * instances[i], counts[i]: of the i-th service, copied with all they point to. Takes its own reference of config.
  * Main thread. Returns 0 or REA_ERR_NOMEM, and then nothing has changed. */
 int proxy_install(struct proxy *proxy, struct rea_config *config, const struct proxy_instance *const *instances,
     const size_t *counts);
@@ -54,6 +64,9 @@ void proxy_worker_start(struct proxy_worker *worker);
 /* Give up pooled connections and the snapshot; on the worker's thread, when no call is left. */
 void proxy_worker_stop(struct proxy_worker *worker);
 
+/* End the health checks; before the worker of options.loop stops. */
+void proxy_stop_checks(struct proxy *proxy);
+
 /* What a service's budget has seen, and what all services share. False: there is none of this name. Main thread. */
 struct proxy_service_view {
 	struct rea_budget_view budget;
@@ -63,6 +76,9 @@ struct proxy_instance_view {
 	char address[LOOP_ADDRESS_MAX];
 	uint32_t ejected;   /* threads that leave it out now */
 	uint64_t ejections; /* ever */
+	uint32_t weight, tier;
+	bool unhealthy; /* it has failed its health checks */
+	bool usable;    /* it is not, and not every thread leaves it out */
 };
 bool proxy_look(const struct proxy *proxy, struct rea_slice service, struct proxy_service_view *ret_view);
 

@@ -1,4 +1,5 @@
 /* What is told of a call: its events, and its numbers. */
+#include "http/grpc.h"
 #include "proxy/internal.h"
 
 #include "base/format.h"
@@ -34,22 +35,46 @@ static enum rea_event_type event_type(const struct rea_decision *decision)
 	return REA_EVENT_GIVE_UP;
 }
 
-static struct rea_slice detail_of(const struct exchange *exchange, char *buffer, size_t size)
+/* "GET /users/7", and what TLS had against the connection. */
+static struct rea_slice detail_of(const struct exchange *exchange, const struct attempt *attempt, char *buffer, size_t size)
 {
+	const char *trouble = attempt != NULL ? attempt->trouble : NULL;
+	size_t trouble_len = trouble != NULL ? strnlen(trouble, size * 3 / 4) : 0;
 	struct rea_slice method = exchange->request->method, path = exchange->path;
 	const char *query = path.length > 0 ? memchr(path.data, '?', path.length) : NULL;
 	size_t path_len = query != NULL ? (size_t)(query - path.data) : path.length, length;
 
-	if (method.length > size / 2)
-		method.length = size / 2;
-	if (path_len > size - method.length - 1)
-		path_len = size - method.length - 1;
+	if (method.length > size / 8)
+		method.length = size / 8;
+	if (path_len > size - method.length - 3 - trouble_len)
+		path_len = size - method.length - 3 - trouble_len;
 	memcpy(buffer, method.data, method.length);
 	buffer[method.length] = ' ';
 	length = method.length + 1;
 	if (path_len > 0)
 		memcpy(buffer + length, path.data, path_len);
-	return rea_slice_make(buffer, length + path_len);
+	length += path_len;
+	if (trouble != NULL) {
+		memcpy(buffer + length, ": ", 2);
+		memcpy(buffer + length + 2, trouble, trouble_len);
+		length += 2 + trouble_len;
+	}
+	return rea_slice_make(buffer, length);
+}
+
+/* The method key: the operation's; of a gRPC call that no contract knows, from its path. */
+static struct rea_slice method_of(const struct exchange *exchange, char *buffer, size_t size)
+{
+	struct rea_slice service, method;
+
+	if (exchange->operation != NULL)
+		return rea_slice_of(exchange->operation->key);
+	if (!exchange->grpc || !grpc_path_split(exchange->path, &service, &method) || exchange->path.length > size)
+		return rea_slice_make("", 0);
+	memcpy(buffer, service.data, service.length);
+	buffer[service.length] = '_';
+	memcpy(buffer + service.length + 1, method.data, method.length);
+	return rea_slice_make(buffer, service.length + 1 + method.length);
 }
 
 static void format_id(uint64_t id, char text[16])
@@ -71,7 +96,7 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
 {
 	struct proxy_worker *worker = exchange->worker;
 	uint64_t now = loop_now(worker->loop);
-	char call_id[16], detail[REA_EVENT_TEXT_MAX], evidence[REA_EVIDENCE_TEXT_MAX];
+	char call_id[16], detail[REA_EVENT_TEXT_MAX], method[REA_EVENT_TEXT_MAX], evidence[REA_EVIDENCE_TEXT_MAX];
 	struct rea_slice trace_id, biz_id;
 	struct rea_event event;
 
@@ -87,10 +112,10 @@ static void push_attempt(struct exchange *exchange, const struct attempt *attemp
 	    .key = text_of(exchange->key),
 	    .trace_id = text_of(trace_id),
 	    .service = text_of_name(exchange->service->config->name),
-	    .method = text_of_name(exchange->operation != NULL ? exchange->operation->key : ""),
+	    .method = text_of(method_of(exchange, method, sizeof(method))),
 	    .instance = text_of_name(instance_of(attempt, report)),
 	    .evidence = {evidence, rea_evidence_format(&decision->evidence, evidence, sizeof(evidence))},
-	    .detail = text_of(detail_of(exchange, detail, sizeof(detail))),
+	    .detail = text_of(detail_of(exchange, attempt, detail, sizeof(detail))),
 	    .attempt = attempt != NULL ? decision->attempt : rea_call_attempts(&exchange->call) + 1,
 	    .attempts_max = decision->attempts_max,
 	    .outcome = report->outcome,
@@ -136,6 +161,21 @@ void record_call_end(struct exchange *exchange)
 	rea_service_stats_call(exchange->service->stats, decision->reason,
 	    decision->verdict == REA_VERDICT_SUCCESS && decision->attempt == 1,
 	    loop_now(exchange->worker->loop) - exchange->begin_ns);
+}
+
+void record_health(struct proxy_worker *worker, const char *service, const char *instance, const char *detail, size_t length)
+{
+	struct rea_event event = {
+	    .type = REA_EVENT_BREAKER,
+	    .time_unix_ns = loop_wall_ns(worker->loop),
+	    .attempt_start_ns = loop_now(worker->loop),
+	    .time_ns = loop_now(worker->loop),
+	    .service = text_of_name(service),
+	    .instance = text_of_name(instance),
+	    .detail = {detail, length},
+	};
+
+	push(worker, &event);
 }
 
 /* "127.0.0.1:9001 ejected for 2.1 s: 3 failures in a row, 3 of 12 attempts" */

@@ -3,6 +3,7 @@
 
 #include "base/container.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* How fast the median follows: by this share of itself per reply. */
@@ -22,6 +23,11 @@ void view_service_method(const struct view_service *service, struct rea_slice me
 			     ? NULL
 			     : rea_contract_match(config->contract, method.data, method.length, path.data, path.length);
 	*ret_policy = *ret_operation != NULL ? config->operation_policies[(*ret_operation)->index] : config->policy;
+}
+
+struct rea_slice view_service_scheme(const struct view_service *service)
+{
+	return service->tls != NULL ? REA_SLICE_LIT("https") : REA_SLICE_LIT("http");
 }
 
 const char *view_service_host(const struct view_service *service, size_t instance)
@@ -89,14 +95,23 @@ static struct circuit *circuit_new(
 	return circuit;
 }
 
-static size_t circuits_len(const struct view_service *service)
+/* Of one protocol: one per operation, and the service's own. */
+static size_t circuits_half(const struct view_service *service)
 {
 	return 1 + (service->config->contract == NULL ? 0 : rea_contract_count(service->config->contract));
 }
 
-struct circuit *view_service_circuit(const struct view_service *service, const struct rea_operation *operation)
+/* Those of HTTP calls, then those of gRPC calls. */
+static size_t circuits_len(const struct view_service *service)
 {
-	return service->circuits[operation != NULL ? operation->index : circuits_len(service) - 1];
+	return 2 * circuits_half(service);
+}
+
+struct circuit *view_service_circuit(const struct view_service *service, const struct rea_operation *operation, bool grpc)
+{
+	size_t half = circuits_half(service);
+
+	return service->circuits[(grpc ? half : 0) + (operation != NULL ? operation->index : half - 1)];
 }
 
 static int strictness(enum rea_breaker_state state)
@@ -123,14 +138,30 @@ bool view_service_breaker(const struct view_service *service, enum rea_breaker_s
 
 static const char *circuit_method(const struct view_service *service, size_t index)
 {
-	return index + 1 == circuits_len(service) ? "" : rea_contract_operation(service->config->contract, index)->key;
+	size_t half = circuits_half(service), at = index % half;
+
+	return at + 1 == half ? "" : rea_contract_operation(service->config->contract, at)->key;
+}
+
+static const struct rea_policy *circuit_policy(
+    const struct view_service *service, const struct rea_config *config, size_t index)
+{
+	size_t half = circuits_half(service), at = index % half;
+	const char *path = at + 1 == half ? "" : rea_contract_operation(service->config->contract, at)->path;
+
+	if (index >= half)
+		return rea_config_grpc_policy(config, service->config, path, strlen(path));
+	return at + 1 == half ? service->config->policy : service->config->operation_policies[at];
 }
 
 /* A breaker keeps its memory across a reload as long as its numbers are the same. */
-static struct circuit *circuit_find(const struct view_service *old, const char *method, const struct rea_breaker_policy *policy)
+static struct circuit *circuit_find(
+    const struct view_service *old, bool grpc, const char *method, const struct rea_breaker_policy *policy)
 {
-	for (size_t i = 0; old != NULL && i < circuits_len(old); i++) {
-		struct circuit *circuit = old->circuits[i];
+	size_t half = old != NULL ? circuits_half(old) : 0;
+
+	for (size_t i = 0; i < half; i++) {
+		struct circuit *circuit = old->circuits[(grpc ? half : 0) + i];
 
 		if (circuit != NULL && strcmp(circuit->method, method) == 0)
 			return same_numbers(&circuit->policy, policy) ? circuit : NULL;
@@ -138,7 +169,8 @@ static struct circuit *circuit_find(const struct view_service *old, const char *
 	return NULL;
 }
 
-static bool make_circuits(struct proxy_worker *worker, struct view_service *service, const struct view_service *old)
+static bool make_circuits(struct proxy_worker *worker, const struct rea_config *config, struct view_service *service,
+    const struct view_service *old)
 {
 	size_t count = circuits_len(service);
 
@@ -146,13 +178,12 @@ static bool make_circuits(struct proxy_worker *worker, struct view_service *serv
 	if (service->circuits == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		const struct rea_policy *policy =
-		    i + 1 == count ? service->config->policy : service->config->operation_policies[i];
+		const struct rea_policy *policy = circuit_policy(service, config, i);
 		const char *method = circuit_method(service, i);
 
 		if (!policy->breaker.enabled)
 			continue;
-		service->circuits[i] = circuit_find(old, method, &policy->breaker);
+		service->circuits[i] = circuit_find(old, i >= count / 2, method, &policy->breaker);
 		if (service->circuits[i] != NULL)
 			service->circuits[i]->refs++;
 		else
@@ -168,7 +199,8 @@ static bool make_circuits(struct proxy_worker *worker, struct view_service *serv
 static bool equal_weights(const struct snapshot_service *service)
 {
 	for (size_t i = 1; i < service->instances_len; i++)
-		if (service->instances[i].weight != service->instances[0].weight)
+		if (service->instances[i].weight != service->instances[0].weight ||
+		    service->instances[i].tier != service->instances[0].tier)
 			return false;
 	return true;
 }
@@ -183,7 +215,8 @@ static bool make_instances(struct proxy_worker *worker, struct view_service *ser
 	    .never_eject = !from->config->ejection};
 	service->upstreams = calloc(from->instances_len + 1, sizeof(struct upstream *));
 	service->hosts = calloc(from->instances_len + 1, sizeof(char *));
-	if (items == NULL || service->upstreams == NULL || service->hosts == NULL)
+	service->names = calloc(from->instances_len + 1, sizeof(char *));
+	if (items == NULL || service->upstreams == NULL || service->hosts == NULL || service->names == NULL)
 		return false;
 	for (size_t i = 0; i < from->instances_len; i++) {
 		struct upstream *upstream = upstream_get(worker, &from->instances[i].id);
@@ -193,11 +226,14 @@ static bool make_instances(struct proxy_worker *worker, struct view_service *ser
 		upstream->views++;
 		service->upstreams[i] = upstream;
 		service->hosts[i] = from->instances[i].host;
-		items[i] = (struct rea_instance){
-		    .id = upstream->id, .weight = from->instances[i].weight, .load = &upstream->load};
+		service->names[i] = from->instances[i].name;
+		items[i] = (struct rea_instance){.id = upstream->id,
+		    .weight = from->instances[i].weight,
+		    .load = &upstream->load,
+		    .tier = from->instances[i].tier};
 		service->instances.count = i + 1;
 	}
-	return true;
+	return view_grants_make(service, from);
 }
 
 static void free_service(struct view_service *service)
@@ -211,9 +247,11 @@ static void free_service(struct view_service *service)
 	}
 	for (size_t i = 0; service->circuits != NULL && i < circuits_len(service); i++)
 		circuit_unref(service->circuits[i]);
+	view_grants_drop(service);
 	free(service->circuits);
 	free(service->upstreams);
 	free(service->hosts);
+	free(service->names);
 	free((void *)(uintptr_t)service->instances.items);
 }
 
@@ -221,8 +259,24 @@ static void view_free(struct view *view)
 {
 	for (size_t i = 0; i < view->services_len; i++)
 		free_service(&view->services[i]);
+	if (view->prev != NULL)
+		view->prev->next = view->next;
+	else if (view->worker != NULL)
+		view->worker->views = view->next;
+	if (view->next != NULL)
+		view->next->prev = view->prev;
 	snapshot_unref(view->snapshot);
 	free(view);
+}
+
+/* It is the one that calls begin under from now on. */
+static void link_view(struct proxy_worker *worker, struct view *view)
+{
+	view->worker = worker;
+	view->next = worker->views;
+	if (view->next != NULL)
+		view->next->prev = view;
+	worker->views = view;
 }
 
 void view_unref(struct view *view)
@@ -258,9 +312,10 @@ static struct view *view_new(struct proxy_worker *worker, struct snapshot *snaps
 		view->services_len = i + 1;
 		service->config = from->config;
 		service->state = from->state;
+		service->tls = from->tls;
 		service->stats = &from->state->stats[worker->index].stats;
 		service->median_latency_ns = old != NULL ? old->median_latency_ns : 0;
-		if (!make_instances(worker, service, from) || !make_circuits(worker, service, old)) {
+		if (!make_instances(worker, service, from) || !make_circuits(worker, snapshot->config, service, old)) {
 			view_free(view);
 			return NULL;
 		}
@@ -290,6 +345,9 @@ static void take_up(struct proxy_worker *worker)
 	if (view == NULL)
 		return;
 	worker->view = view;
+	if (old != NULL)
+		view_grants_withdraw(view, old);
+	link_view(worker, view);
 	if (old != NULL)
 		view_unref(old);
 }
@@ -338,6 +396,24 @@ struct rea_event_queue *proxy_worker_events(struct proxy_worker *worker)
 	return worker->events;
 }
 
+/* One line a second at most: a flood of handshakes is no flood of lines. All are counted. */
+static void on_refused(const char *peer, const char *why, void *user)
+{
+	struct proxy_worker *worker = user;
+	uint64_t now = loop_now(worker->loop);
+
+	if (worker->tls_told_ns != 0 && now - worker->tls_told_ns < REA_NS_PER_S) {
+		worker->tls_untold++;
+		return;
+	}
+	fprintf(stderr, "rea: TLS with %s: %s", peer, why);
+	if (worker->tls_untold > 0)
+		fprintf(stderr, "; %u more that were not told", worker->tls_untold);
+	fprintf(stderr, "\n");
+	worker->tls_told_ns = now;
+	worker->tls_untold = 0;
+}
+
 void proxy_worker_http(struct proxy_worker *worker, struct loop_http_options *ret_options)
 {
 	const struct rea_config_settings *settings = rea_config_settings(worker->view->snapshot->config);
@@ -348,6 +424,7 @@ void proxy_worker_http(struct proxy_worker *worker, struct loop_http_options *re
 	    .connections_max = settings->limits.connections,
 	    .head_timeout_ns = rea_time_from_ms(settings->timeouts.request_head_ms),
 	    .idle_timeout_ns = rea_time_from_ms(settings->timeouts.keep_alive_ms),
+	    .on_refused = on_refused,
 	    .user = worker,
 	};
 }

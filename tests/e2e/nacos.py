@@ -1,6 +1,7 @@
 """
-A server that speaks Nacos's configuration interface over HTTP as the servers of versions 1.x to 3.x do, in this process: v1 with long polling, v3 for
-clients and for administrators, logins, history; and every fault that a client must survive, planted by a test. What arrives is kept in `log`.
+A server that speaks Nacos's interfaces over HTTP as the servers of versions 1.x to 3.x do, in this process: configuration by v1 with long polling and by
+v3 for clients and for administrators, history; naming by v1 and v3 with heartbeats; logins; and every fault that a client must survive, planted by a
+test. What arrives is kept in `log`.
 """
 import collections
 import contextlib
@@ -30,6 +31,9 @@ class Nacos:
         self.token_ttl_s = token_ttl_s
         self.items = {}  # (data id, group, namespace) -> Item
         self.history = []
+        self.services = {}  # (namespace, group, name) -> {(ip, port, cluster): instance as v1 tells it}
+        self.thresholds = {}  # of services: the share of healthy instances below which all are told
+        self.cache_ms = 1000
         self.tokens = set()
         self.log = []
         self.fault = None  # (server, handler, path) -> True when it has answered
@@ -48,7 +52,7 @@ class Nacos:
             def do(self):
                 nacos.serve(self)
 
-            do_GET = do_POST = do_DELETE = do
+            do_GET = do_POST = do_PUT = do_DELETE = do
 
             def log_message(self, *_):
                 pass
@@ -87,6 +91,31 @@ class Nacos:
             self.items.pop((data_id, group, namespace), None)
             self.changed.notify_all()
 
+    def instance(self, address, service="user-service", group="DEFAULT_GROUP", namespace="public", cluster="DEFAULT", **more):
+        """Register one as an operator would, or change it."""
+        ip, _, port = address.rpartition(":")
+        place = (ip, int(port), cluster)
+        known = self.services.setdefault((namespace, group, service), {})
+        made = {"weight": 1.0, "healthy": True, "enabled": True, "ephemeral": True, "metadata": {}, **known.get(place, {}), **more}
+        known[place] = {
+            **made,
+            "instanceId": f"{ip}#{port}#{cluster}#{group}@@{service}",
+            "ip": ip,
+            "port": int(port),
+            "clusterName": cluster,
+            "serviceName": f"{group}@@{service}",
+        }
+
+    def forget(self, address=None, service="user-service", group="DEFAULT_GROUP", namespace="public"):
+        """One instance, or all of them as a restart does."""
+        known = self.services.get((namespace, group, service), {})
+        for place in list(known):
+            if address is None or address == f"{place[0]}:{place[1]}":
+                del known[place]
+
+    def instances(self, service="user-service", group="DEFAULT_GROUP", namespace="public"):
+        return {f"{place[0]}:{place[1]}": instance for place, instance in self.services.get((namespace, group, service), {}).items()}
+
     def seen(self, path=None, method=None):
         return [entry for entry in self.log if path in (None, entry.path) and method in (None, entry.method)]
 
@@ -122,6 +151,10 @@ class Nacos:
                 ("DELETE", "/v1/cs/configs"): self.delete_v1,
                 ("POST", "/v1/cs/configs/listener"): self.listen,
                 ("GET", "/v1/cs/history"): self.gone if "v3" in self.apis else self.history_v1,
+                ("GET", LIST_V1): self.list_v1,
+                ("POST", INSTANCE_V1): self.register_v1,
+                ("DELETE", INSTANCE_V1): self.deregister_v1,
+                ("PUT", BEAT_V1): self.beat_v1,
                 ("POST", LOGIN_V1): self.login,
                 ("POST", LOGIN_OLD): self.login,
             }
@@ -131,6 +164,9 @@ class Nacos:
                 ("GET", "/v3/admin/cs/config"): self.get_v3,
                 ("POST", "/v3/admin/cs/config"): self.publish_v3,
                 ("GET", "/v3/admin/cs/history/list"): self.history_v3,
+                ("GET", LIST_V3): self.list_v3,
+                ("POST", INSTANCE_V3): self.register_v3,
+                ("DELETE", INSTANCE_V3): self.deregister_v3,
                 ("POST", LOGIN_V3): self.login,
             }
         return routes
@@ -280,6 +316,109 @@ class Nacos:
         self.reply_json(handler, {"code": 0, "message": "success", "data": {"totalCount": len(items), "pageNumber": 1, "pagesAvailable": 1, "pageItems": items}})
 
 
+    # ---- naming
+
+    @staticmethod
+    def service(values):
+        group, _, name = values["serviceName"].rpartition("@@")
+        return values.get("namespaceId") or "public", group or values.get("groupName", "DEFAULT_GROUP"), name
+
+    @staticmethod
+    def place(values):
+        return values["ip"], int(values["port"]), values.get("clusterName") or values.get("cluster") or "DEFAULT"
+
+    def told(self, values, clusters):
+        """What of a service is listed, and whether that is under protection."""
+        found = [
+            dict(instance)
+            for instance in self.services.get(self.service(values), {}).values()
+            if instance["enabled"] and (not clusters or instance["clusterName"] in clusters.split(","))
+        ]
+        protected = bool(found) and len([i for i in found if i["healthy"]]) / len(found) <= self.thresholds.get(self.service(values), -1)
+        return [{**instance, "healthy": instance["healthy"] or protected} for instance in found], protected
+
+    def list_v1(self, handler, values):
+        namespace, group, name = self.service(values)
+        hosts, protected = self.told(values, values.get("clusters", ""))
+        if values.get("healthyOnly") == "true":
+            hosts = [host for host in hosts if host["healthy"]]
+        self.reply_json(
+            handler,
+            {
+                "name": f"{group}@@{name}",
+                "groupName": group,
+                "clusters": values.get("clusters", ""),
+                "cacheMillis": self.cache_ms,
+                "hosts": hosts,
+                "lastRefTime": int(time.time() * 1000),
+                "checksum": "",
+                "allIPs": False,
+                "reachProtectionThreshold": protected,
+                "valid": True,
+            },
+        )
+
+    def register_v1(self, handler, values):
+        self.take(values)
+        self.reply(handler, 200, b"ok")
+
+    def take(self, values):
+        namespace, group, name = self.service(values)
+        ip, port, cluster = self.place(values)
+        metadata = values.get("metadata") or "{}"
+        self.instance(
+            f"{ip}:{port}",
+            name,
+            group,
+            namespace,
+            cluster,
+            weight=float(values.get("weight", 1)),
+            enabled=values.get("enabled", "true") != "false",
+            healthy=values.get("healthy", "true") != "false",
+            ephemeral=values.get("ephemeral", "true") != "false",
+            metadata=json.loads(metadata),
+        )
+
+    def drop(self, values):
+        self.services.get(self.service(values), {}).pop(self.place(values), None)
+
+    def deregister_v1(self, handler, values):
+        self.drop(values)
+        self.reply(handler, 200, b"ok")
+
+    def beat_v1(self, handler, values):
+        beat = json.loads(values.get("beat") or "{}")
+        known = self.services.get(self.service(values), {})
+        place = (beat["ip"], beat["port"], beat.get("cluster") or "DEFAULT") if beat else self.place(values)
+        code = 10200
+        if place not in known:
+            # One that is whole is registered by it, as before 1.4; others have to register again.
+            code = 20404
+        else:
+            known[place]["healthy"] = True
+        self.reply_json(handler, {"clientBeatInterval": self.cache_ms, "code": code, "lightBeatEnabled": True})
+
+    def list_v3(self, handler, values):
+        hosts, _ = self.told(values, values.get("clusterName", ""))
+        self.reply_json(handler, {"code": 0, "message": "success", "data": hosts})
+
+    def register_v3(self, handler, values):
+        if values.get("heartBeat") == "true" and self.place(values) not in self.services.get(self.service(values), {}):
+            self.reply_json(handler, {"code": 21003, "message": "instance not found", "data": None}, 404)
+            return
+        self.take(values)
+        self.reply_json(handler, {"code": 0, "message": "success", "data": "ok"})
+
+    def deregister_v3(self, handler, values):
+        self.drop(values)
+        self.reply_json(handler, {"code": 0, "message": "success", "data": "ok"})
+
+
+LIST_V1 = "/v1/ns/instance/list"
+INSTANCE_V1 = "/v1/ns/instance"
+BEAT_V1 = "/v1/ns/instance/beat"
+LIST_V3 = "/v3/client/ns/instance/list"
+INSTANCE_V3 = "/v3/client/ns/instance"
 LOGIN_OLD = "/v1/auth/login"
 LOGIN_V1 = "/v1/auth/users/login"
 LOGIN_V3 = "/v3/auth/user/login"

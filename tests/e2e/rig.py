@@ -470,6 +470,7 @@ class Rig:
         self.directory = directory
         self.upstreams = []
         self.serves = []
+        self.peers = []  # instances that are no programs of ours; they tell what they saw, as an Upstream does
         self.unchecked = False  # a test that breaks an invariant's premise (kills rea, outer and inner) says so
 
     def upstream(self, seed=1, **scripts):
@@ -500,6 +501,8 @@ class Rig:
     def close(self):
         for process in self.serves + self.upstreams:
             process.kill()
+        for peer in self.peers:
+            peer.close()
 
     # ---- invariants
 
@@ -512,8 +515,8 @@ class Rig:
                 check_counters(serve)
             check_calls(serve)
         if len(self.serves) == 1:
-            check_seen(self.serves[0], self.upstreams)
-        check_attempts_alike(self.upstreams)
+            check_seen(self.serves[0], self.upstreams + self.peers)
+        check_attempts_alike(self.upstreams + self.peers)
 
     @staticmethod
     def _settle(serve):

@@ -251,7 +251,7 @@ def test_files_of_one_application_are_read_together(tmp_path):
 
 def test_l14_stacked_layers_are_found_on_paper(tmp_path):
     """Five attempts around two: ten requests, and the report names both layers and the limit."""
-    document = """services: {{ {name}: {{ instances: ["127.0.0.1:1"] }} }}
+    document = """services: {{ {name}: {{ instances: ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"] }} }}
 contracts: {{ {name}: {{ operations: [ {{ get: /a, id: a, retryable: true }} ] }} }}
 rpc: {{ feign: {{ retry: {{ enabled: true, max-retry-next-instance: {retries} }} }} }}
 """

@@ -64,6 +64,37 @@ def test_a_document_that_changes_holds_for_new_calls(rig):
     assert rea.request("GET", "/user-service/users/42", biz_id="again").status == 200
 
 
+def details(rea):
+    return [event["detail"] for event in rea.config_events()]
+
+
+def test_what_changes_is_named(rig):
+    path, rea = pair_with(rig, RETRYABLE)
+    write(path, FORBIDDEN)
+    wait_for(lambda: rea.metric("rea_config_reloads_total") == 1, what="the document is read again")
+    assert details(rea)[-1] == "changed methods: user-service user-api_getUserInfo (permission forbid, was idempotent)"
+
+
+# A document that names a file which is not there, or broken, is refused; once that file is well, all of it holds, and nobody has to touch the document again.
+def test_a_file_that_was_named_too_early(rig):
+    path, rea = pair_with(rig, RETRYABLE)
+    before = len(details(rea))
+    rea.config_path.write_text(rea.config_path.read_text().replace('"users.yaml"', '"new.yaml"'))
+    wait_for(lambda: rea.metric("rea_config_rejects_total") == 1, what="the file is missing")
+    new = path.with_name("new.yaml")
+    write(new, ", x-rpc-retryable: maybe")
+    wait_for(lambda: rea.metric("rea_config_rejects_total") == 2, what="the file is broken")
+    assert rea.request("GET", "/user-service/users/42", biz_id="still").status == 200
+    write(new, FORBIDDEN)
+    wait_for(lambda: rea.metric("rea_config_reloads_total") == 1, what="the file is well")
+    assert rea.request("GET", "/user-service/users/42", biz_id="now").status == 503
+    rejected, broken, loaded, *changed = details(rea)[before:]
+    assert "new.yaml" in rejected and "new.yaml:4:" in broken and loaded.startswith("loaded version ") and changed
+    # What the running configuration no longer names is not read any more.
+    write(path, RETRYABLE)
+    assert rea.metric("rea_config_reloads_total") == 1
+
+
 def test_a_document_that_is_missing_refuses_the_start(tmp_path):
     config = service("127.0.0.1:9")
     config["contracts"]["user-service"] = {"files": ["gone.yaml"]}

@@ -48,10 +48,10 @@ def test_one_bad_of_four_is_left_out_after_three_failures_and_comes_back(rig):
     assert rea.metric("rea_instance_ejected", instance=a, service="user-service") == 1
     assert rea.metric("rea_instance_ejected") == 1
     assert rea.metric("rea_instance_ejections_total", instance=a) == 1
-    assert instances(rea)[a] == {"address": a, "ejected": 1, "ejections": 1}
-    assert instances(rea)[b] == {"address": b, "ejected": 0, "ejections": 0}
+    assert instances(rea)[a] == {"address": a, "ejected": 1, "ejections": 1, "weight": 1, "tier": 0, "unhealthy": False}
+    assert instances(rea)[b] == {"address": b, "ejected": 0, "ejections": 0, "weight": 1, "tier": 0, "unhealthy": False}
     live = subprocess.run([REA, "explain", "--live", "--admin", rea.admin, "user-service"], capture_output=True, text=True, check=True).stdout
-    assert f"instances           {a}, ejected by 1 thread, 1 time so far\n                      {b}\n" in live, live
+    assert "found by            the configuration\n" in live and f"instances           {a}, ejected by 1 thread, 1 time so far\n                      {b}\n" in live, live
     # For 1.6 s at least nothing goes there. Then three calls, one after the other, show that it is well again.
     end = time.monotonic_ns() + 1_000_000_000
     while time.monotonic_ns() < end:
@@ -59,7 +59,7 @@ def test_one_bad_of_four_is_left_out_after_three_failures_and_comes_back(rig):
     assert len(upstream.requests("A")) == 23
     wait_for(lambda: calls(rea, 5, f"probe-{time.monotonic_ns()}") and len(changes(rea)) == 2, 20, "it is readmitted")
     assert changes(rea)[1]["detail"] == f"{a} readmitted: its probes were answered"
-    assert instances(rea)[a] == {"address": a, "ejected": 0, "ejections": 1}
+    assert instances(rea)[a] == {"address": a, "ejected": 0, "ejections": 1, "weight": 1, "tier": 0, "unhealthy": False}
     assert rea.metric("rea_instance_ejected") == 0
 
 
@@ -91,12 +91,12 @@ def test_an_ejection_lives_on_through_a_reload(rig):
     wait_for(lambda: changes(rea), what="it is ejected")
     a = upstream.address("A")
     assert rea.reload({**config, "biz-id-header": "X-Biz-Id"})["detail"].startswith("loaded")
-    assert instances(rea)[a] == {"address": a, "ejected": 1, "ejections": 1}
+    assert instances(rea)[a] == {"address": a, "ejected": 1, "ejections": 1, "weight": 1, "tier": 0, "unhealthy": False}
     calls(rea, 3, "after")
     assert len(upstream.requests("A")) == 12
     # Without it in the list nobody tells of it.
     rea.reload(service(upstream.address("B")))
-    assert instances(rea) == {upstream.address("B"): {"address": upstream.address("B"), "ejected": 0, "ejections": 0}}
+    assert instances(rea) == {upstream.address("B"): {"address": upstream.address("B"), "ejected": 0, "ejections": 0, "weight": 1, "tier": 0, "unhealthy": False}}
     # Alone it is used, ejected or not.
     rea.reload(service(a))
     assert rea.request(*GET, biz_id="alone").status == 503

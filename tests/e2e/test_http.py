@@ -201,6 +201,16 @@ def test_hop_by_hop_fields_end_here(rig):
     assert "x-secret" not in (seen.field("connection") or "").lower()
 
 
+# What some clients send with every request: not a demand, and an answer over the connection as it is answers it.
+@pytest.mark.parametrize("protocol", ["h2c", "TLS/1.2", "tls/1.3"])
+def test_an_offer_of_another_protocol_is_let_lie(rig, protocol):
+    upstream, rea = rig.pair("status 200")
+    reply = rea.request("GET", "/user-service/users/42", fields=[("Connection", "Upgrade"), ("Upgrade", protocol)])
+    assert reply.status == 200
+    (seen,) = upstream.requests()
+    assert seen.field("upgrade") is None
+
+
 def test_via_and_forwarded_for_are_added_once(rig):
     upstream, rea = rig.pair("status 503")
     fields = [("Via", "1.1 edge"), ("X-Forwarded-For", "203.0.113.9"), ("X-Forwarded-For", "198.51.100.1")]
@@ -248,7 +258,6 @@ ATTACKS = {
     "a field name that is no token": b"GET /user-service/users/1 HTTP/1.1\r\nHost: x\r\nA(b): c\r\n\r\n",
     "no field name": b"GET /user-service/users/1 HTTP/1.1\r\nHost: x\r\n: c\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
 
 

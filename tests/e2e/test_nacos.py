@@ -117,6 +117,32 @@ def test_a_push_applies_within_a_second(rig, tmp_path, nacos, apis):
     assert listens[-1].form == {"Listening-Configs": expected}
 
 
+def test_a_change_is_named_and_a_source_is_measured(rig, tmp_path, nacos):
+    server = nacos(("v1",))
+    server.publish(policy(1))
+    bed = Bed(rig, [server], tmp_path)
+    source = "nacos public/DEFAULT_GROUP/rpc-retry.yml"
+    (first,) = [m.labels["version"] for m in bed.rea.metrics() if m.name == "rea_source_document_info" and m.labels["source"] == source]
+    server.publish(policy(3))
+    bed.wait_attempts(4)
+    assert bed.details("changed ") == [
+        "changed keys: rpc.feign.retry.max-retry-next-instance: 3, was 1",
+        "changed methods: user-service user-api_getUserInfo (policy), user-service user-api_pay (policy)",
+    ]
+    (second,) = [m.labels["version"] for m in bed.rea.metrics() if m.name == "rea_source_document_info"]
+    assert second != first
+    assert 0 < time.time() - bed.rea.metric("rea_source_last_success_timestamp_seconds", source=source) < 60
+    assert bed.rea.metric("rea_source_errors_total", source=source) == 0
+    # A broken one: one event, one count, however often it is told.
+    server.publish(policy(99))
+    wait_for(lambda: bed.rea.metric("rea_source_errors_total", source=source, kind="refused") == 1, what="it is counted")
+    assert len(bed.details("rejected")) == 1
+    server.close()
+    wait_for(lambda: bed.rea.metric("rea_source_errors_total", source=source, kind="unreachable") >= 1, what="the server is missed")
+    assert bed.rea.metric("rea_source_age_seconds", source=source) >= 0
+
+
+
 def test_s21_a_server_without_v1_is_polled(rig, tmp_path, nacos):
     server = nacos(("v3",))
     server.publish(policy(1))

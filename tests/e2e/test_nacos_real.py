@@ -8,6 +8,7 @@ import time
 import pytest
 
 from rig import wait_for
+from test_discovery import listed
 from test_nacos import Bed, config, policy
 
 SERVER = os.environ.get("REA_NACOS")
@@ -69,3 +70,34 @@ def test_namespaces(bed, tmp_path):
     bed.wait_attempts(2)
     assert push(bed, tmp_path, policy(3)).returncode == 0
     bed.wait_attempts(4)
+
+
+# ---------------------------------------------------------------- naming
+
+
+@pytest.mark.parametrize("mode", ["auto", "v1", "v3"])
+def test_a_provider_is_registered_and_found(rig, mode):
+    """One rea registers, another finds: weight, permissions, and that it is gone when the first one ends."""
+    upstream = rig.upstream(A="echo", B="echo")
+    name = f"users-{time.time_ns()}"
+    login = {"servers": [SERVER], "username": "nacos", "password": os.environ["REA_NACOS_PASSWORD"], "mode": mode, "poll-ms": 1000}
+    serves = []
+    for instance in "AB":
+        config = {"services": {name: {"instances": []}}, "contracts": {name: {"context": "api", "operations": [{"get": "/users/{id}", "id": "get", "retryable": True}]}}}
+        config["sources"] = {"nacos": login}
+        config["register"] = [{"in": "nacos", "service": name, "address": upstream.address(instance), "weight": 2, "metadata": {"version": "7"}}]
+        serves.append(rig.serve(config))
+        wait_for(lambda: serves[-1].metric("rea_registered") == 1, 20)
+    config = {"services": {name: {"nacos": {}, "empty-grace-ms": 0}}, "sources": {"nacos": login}}
+    config["contracts"] = {name: {"context": "api", "operations": [{"get": "/users/{id}", "id": "get"}]}}
+    caller = rig.serve(config)
+    rig.unchecked = True
+    wait_for(lambda: sorted(listed(caller, name)) == sorted(upstream.address(instance) for instance in "AB"), 30)
+    assert [instance["weight"] for instance in listed(caller, name).values()] == [200, 200]
+    assert caller.request("GET", f"/{name}/users/1").status == 200
+    # Longer than the server waits for heartbeats.
+    begin = time.monotonic()
+    wait_for(lambda: time.monotonic() - begin > 20 or len(listed(caller, name)) < 2, 30)
+    assert len(listed(caller, name)) == 2
+    assert serves[0].stop() == 0
+    wait_for(lambda: list(listed(caller, name)) == [upstream.address("B")], 30)

@@ -48,7 +48,8 @@ static size_t instances_len;
 
 static bool say_instance(struct rea_slice name, size_t index, struct admin_instance *ret_instance, void *user_data)
 {
-	static const struct admin_instance two[] = {{"127.0.0.1:9001", 0, 0}, {"[::1]:9002", 2, 5}};
+	static const struct admin_instance two[] = {{.address = "127.0.0.1:9001", .weight = 1},
+	    {.address = "[::1]:9002", .ejected = 2, .ejections = 5, .weight = 300, .tier = 2, .unhealthy = true}};
 
 	assert_ptr_equal(user_data, &readiness);
 	assert_true(rea_slice_equal(name, REA_SLICE_LIT("user/service")));
@@ -155,11 +156,17 @@ static void test_service(void **state)
 	service = (struct admin_service){.budget = {.rule = REA_BUDGET_RATIO, .available = 100},
 	    .parked_calls_max = 1000,
 	    .retries_in_flight = 3,
-	    .concurrent_retries_max = 256};
+	    .concurrent_retries_max = 256,
+	    .discovery = {.source = "the configuration", .age_ns = REA_NEVER}};
 	assert_answer("/v1/services/user%2fservice", 200, "application/json",
 	    "{\"service\":\"user/service\",\"budget\":{\"rule\":\"ratio\",\"available\":100},\"parked_calls\":0,"
 	    "\"parked_calls_max\":1000,\"retries_in_flight\":3,\"concurrent_retries_max\":256,"
-	    "\"instances\":[]}\n");
+	    "\"discovery\":{\"source\":\"the configuration\",\"failures\":0,\"troubled\":false,\"empty_held\":false,"
+	    "\"protection\":false},\"instances\":[]}\n");
+	service.discovery.source = "nacos public/G/\"";
+	service.discovery.age_ns = 1500 * REA_NS_PER_MS;
+	service.discovery.failures = 2;
+	service.discovery.troubled = service.discovery.empty_held = service.discovery.protection = true;
 	instances_len = 2;
 	service.budget = (struct rea_budget_view){.rule = REA_BUDGET_EVIDENCE,
 	    .available = 1,
@@ -183,9 +190,13 @@ static void test_service(void **state)
 	    "\"baseline_ms\":10,\"latency_ratio\":2.3,\"latency_ratio_max\":2,\"since_success_ms\":1.235,\"congested_"
 	    "ms\":250,"
 	    "\"congestion\":\"latency 2.3x baseline, tokens 0\"},\"parked_calls\":0,"
-	    "\"parked_calls_max\":1000,\"retries_in_flight\":3,\"concurrent_retries_max\":256,\"instances\":["
-	    "{\"address\":\"127.0.0.1:9001\",\"ejected\":0,\"ejections\":0},"
-	    "{\"address\":\"[::1]:9002\",\"ejected\":2,\"ejections\":5}]}\n");
+	    "\"parked_calls_max\":1000,\"retries_in_flight\":3,\"concurrent_retries_max\":256,"
+	    "\"discovery\":{\"source\":\"nacos public/G/\\\"\",\"age_ms\":1500,\"failures\":2,\"troubled\":true,"
+	    "\"empty_held\":true,\"protection\":true},\"instances\":["
+	    "{\"address\":\"127.0.0.1:9001\",\"ejected\":0,\"ejections\":0,\"weight\":1,\"tier\":0,\"unhealthy\":false}"
+	    ","
+	    "{\"address\":\"[::1]:9002\",\"ejected\":2,\"ejections\":5,\"weight\":300,\"tier\":2,\"unhealthy\":true}]}"
+	    "\n");
 	assert_answer("/v1/services/other", 404, "application/problem+json",
 	    "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"there is no service of this name\"}\n");
 	assert_answer("/v1/services/%zz", 404, "application/problem+json",

@@ -3,7 +3,8 @@
 #define REA_TESTS_EVERYTHING_H
 
 static const char everything[] =
-    "listen: [127.0.0.1:7070, 127.0.0.1:7072]\n"
+    "listen: [127.0.0.1:7070, {address: '127.0.0.1:7072', tls: {certificate-file: a.pem, key-file: a.key,"
+    " names: {b: {certificate-file: b.pem, key-file: b.key}}}}]\n"
     "admin: 127.0.0.1:7071\n"
     "threads: 2\n"
     "biz-id-header: x-order-id\n"
@@ -18,7 +19,9 @@ static const char everything[] =
     "    host: users.example\n"
     "    balance: listed\n"
     "    instances: [127.0.0.1:9001, {address: 'users-2:9002', weight: 2, host: b}]\n"
-    "  pay: {ejection: false, instances: [127.0.0.1:9003]}\n"
+    "  pay: {ejection: false, grpc-services: ['p.*'], health-check: {protocol: grpc, service: p.S}, tls: {ca-file: "
+    "ca.pem, server-name: pay.internal},"
+    " instances: [127.0.0.1:9003]}\n"
     "contracts:\n"
     "  users:\n"
     "    context: user-api\n"

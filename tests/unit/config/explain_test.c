@@ -159,7 +159,7 @@ static void the_overview(void **state)
 
 	(void)state;
 	assert_line(&text, "rea.yaml, version ");
-	assert_line(&text, "\n  listen                        127.0.0.1:7070, 127.0.0.1:7072  line 1\n");
+	assert_line(&text, "\n  listen                        127.0.0.1:7070, 127.0.0.1:7072 (TLS)  line 1\n");
 	assert_line(&text, "\n  threads                       2                 line 3\n");
 	assert_line(&text, "\n  http.upgrade                  tunnel            line 5\n");
 	assert_line(&text, "\n  events.file                   events.jsonl      line 6\n");
@@ -169,13 +169,64 @@ static void the_overview(void **state)
 	assert_line(&text, "\nrpc.feign.retry, for every service without settings of its own\n");
 	assert_line(
 	    &text, "\n  max-retry-next-instance   2             profile critical (line 24) of global, line 30\n");
-	assert_line(
-	    &text, "\nrpc.grpc.retry (line 40) is checked, and applies to nothing: this version speaks no gRPC\n");
+	assert_line(&text, "\nrpc.grpc.retry, for every gRPC call without settings of its own\n\n"
+			   "  enabled                   true          global, line 40\n"
+			   "  max-retry-same-instance   0             default\n"
+			   "  max-retry-next-instance   1             default\n");
 	assert_line(&text, "\nservices\n"
 			   "  users                     2 instances, 3 attempts, 2 retries\n"
-			   "  pay                       1 instance, 3 attempts, 2 retries\n"
+			   "  pay                       1 instance, 1 attempt, no retries\n"
 			   "  elsewhere                 0 instances, 3 attempts, 2 retries\n");
 	assert_line(&text, "\nprofiles: conservative, adaptive, connect-only, critical, eager\n");
+	rea_buffer_fini(&text);
+	rea_config_unref(config);
+}
+
+/* What holds for gRPC calls stands in another block. */
+static void grpc_methods_and_services(void **state)
+{
+	struct rea_config *config = parse(everything);
+	struct rea_buffer method = explain(config, "users", "p.S_M"), service = explain(config, "pay", NULL);
+
+	(void)state;
+	assert_line(&method, "p.S_M of users\n\n  enabled                   true          global, line 40\n");
+	assert_line(&method, "\n  jitter                    0.1           method, line 40\n");
+	assert_line(&method, "\nattempts: 2 attempts, 1 retry\n");
+	assert_line(&service, "pay, for methods without settings of their own\n\n");
+	assert_line(&service, "\n  enabled                   true          global, line 29\n");
+	assert_line(&service, "\ngRPC calls of pay, for methods without settings of their own\n\n"
+			      "  enabled                   true          global, line 40\n");
+	rea_buffer_fini(&method);
+	rea_buffer_fini(&service);
+	rea_config_unref(config);
+}
+
+/* No instance is asked twice, so there are no more attempts than instances. */
+static void fewer_instances_than_attempts(void **state)
+{
+	struct rea_config *config = parse("services:\n"
+					  "  two: {instances: ['127.0.0.1:1', '[::1]:1']}\n"
+					  "  one: {instances: ['127.0.0.1:1']}\n"
+					  "  name: {instances: ['users.internal:1']}\n" RETRY
+					  "      enabled: true\n      max-retry-next-instance: 4\n"
+					  "      service-configs: {one: {when-all-tried: cycle}}\n");
+
+	struct rea_buffer text = explain(config, "two", NULL);
+
+	(void)state;
+	assert_line(&text, "\nattempts: 2 attempts, 1 retry: the policy has 5, but there are fewer instances, and "
+			   "when-all-tried is stop\n");
+	assert_line(&text,
+	    "\nworst case: 2120 ms: 2 x attempt-timeout 1000 ms + waits 120 ms, within the deadline of 3000 ms\n");
+	rea_buffer_fini(&text);
+	text = explain(config, "one", NULL);
+	assert_line(&text,
+	    "\nattempts: 1 attempt, no retries: the policy has 5, but there is one instance, and when-all-tried is "
+	    "cycle, which never asks one twice in a row\n");
+	rea_buffer_fini(&text);
+	/* A name may stand for many. */
+	text = explain(config, "name", NULL);
+	assert_line(&text, "\nattempts: 5 attempts, 4 retries\n");
 	rea_buffer_fini(&text);
 	rea_config_unref(config);
 }
@@ -203,8 +254,8 @@ static void full_jitter(void **state)
 	assert_line(&text, "\n  jitter                    full          profile adaptive of service, line 2\n");
 	assert_line(&text, "\nattempts: 10 attempts, 9 retries\n");
 	assert_line(&text, "\n  1             20 ms        10 ms to 20 ms\n");
-	assert_line(&text, "\n  3             45 ms        10 ms to 45 ms\n");
-	assert_line(&text, "\n  9             250 ms       10 ms to 250 ms\n");
+	assert_line(&text, "\n  3             28.800 ms    10 ms to 28.800 ms\n");
+	assert_line(&text, "\n  9             85.996 ms    10 ms to 85.996 ms\n");
 	rea_buffer_fini(&text);
 	rea_config_unref(config);
 }
@@ -266,6 +317,8 @@ int main(void)
 	    cmocka_unit_test(a_forbidden_method_is_made_once),
 	    cmocka_unit_test(a_service_with_its_methods),
 	    cmocka_unit_test(the_overview),
+	    cmocka_unit_test(grpc_methods_and_services),
+	    cmocka_unit_test(fewer_instances_than_attempts),
 	    cmocka_unit_test(the_master_switch_is_named),
 	    cmocka_unit_test(full_jitter),
 	    cmocka_unit_test(observing),

@@ -24,10 +24,15 @@ struct described {
 
 static struct rea_config_settings settings;
 static struct rea_policy policy, task_policy;
+static struct rea_config_health health;
 static const struct rea_config_instance instance = {.weight = 1};
+static struct rea_config_tls tls;
 
 static const struct described blocks[] = {
     {".Sh THE DOCUMENT\n", &rea__root_block, &settings},
+    {".Ss A LISTENER\n", &rea__listen_block, NULL},
+    {".Ss TLS OF A LISTENER\n", &rea__listen_tls_block, &tls},
+    {".Ss A NAME\n", &rea__tls_name_block, NULL},
     {".Ss HTTP\n", &rea__http_block, &settings},
     {".Ss EVENTS\n", &rea__events_block, &settings},
     {".Ss LIMITS\n", &rea__limits_block, &settings},
@@ -39,9 +44,18 @@ static const struct described blocks[] = {
     {".Ss TARGETS\n", &rea__target_block, NULL},
     {".Ss SOURCES\n", &rea__sources_block, &settings},
     {".Ss A SOURCE\n", &rea__source_block, NULL},
+    {".Ss NACOS SERVERS\n", &rea__nacos_server_block, NULL},
+    {".Ss ETCD SERVERS\n", &rea__etcd_server_block, NULL},
+    {".Ss DNS SERVERS\n", &rea__dns_server_block, NULL},
     {".Ss NACOS\n", &rea__nacos_block, NULL},
     {".Ss ETCD\n", &rea__etcd_block, NULL},
+    {".Ss DNS\n", &rea__dns_names_block, NULL},
+    {".Ss NACOS NAMES\n", &rea__nacos_names_block, NULL},
+    {".Ss ETCD NAMES\n", &rea__etcd_names_block, NULL},
+    {".Sh REGISTER\n", &rea__registration_block, NULL},
     {".Sh SERVICES\n", &rea__service_block, NULL},
+    {".Ss TLS OF A SERVICE\n", &rea__service_tls_block, &tls},
+    {".Ss HEALTH CHECK\n", &rea__health_block, &health},
     {".Ss INSTANCES\n", &rea__instance_block, &instance},
     {".Sh CONTRACTS\n", &rea__contract_block, NULL},
     {".Ss OPERATIONS\n", &rea__operation_block, NULL},
@@ -195,6 +209,8 @@ static int set_up(void **state)
 	(void)state;
 	rea_config_settings_defaults(&settings);
 	rea_policy_defaults(&policy);
+	health = *rea__health_defaults();
+	tls = *rea__tls_defaults();
 	rea_policy_task_defaults(&task_policy);
 	page = calloc(1, size);
 	if (file == NULL || page == NULL || fread(page, 1, size - 1, file) == 0)

@@ -151,7 +151,12 @@ static void methods_nobody_declares(void **state)
 	rea_config_unref(config);
 }
 
-/* rpc.grpc.retry is checked like the other, and says nothing about calls over HTTP. */
+/* rpc.grpc.retry is read like the other, and each says nothing about the other's calls. */
+static const struct rea_policy *grpc_policy_of(const struct rea_config *config, const char *path)
+{
+	return rea_config_grpc_policy(config, rea_config_service(config, 0), path, strlen(path));
+}
+
 static void grpc_is_apart(void **state)
 {
 	struct rea_config *config = parse(SERVICE OPERATION
@@ -162,7 +167,40 @@ static void grpc_is_apart(void **state)
 	(void)state;
 	assert_false(policy_of(config, "users", NULL).enabled);
 	assert_false(policy_of(config, "users", "p.Users_Get").enabled);
+	assert_int_equal(grpc_policy_of(config, "/p.Users/Get")->max_retry_next_instance, 4);
+	assert_int_equal(grpc_policy_of(config, "/p.Users/Put")->max_retry_next_instance, 1);
+	assert_true(grpc_policy_of(config, "/p.Users/Put")->enabled);
+	assert_ptr_equal(grpc_policy_of(config, "/p.Users/Put"), rea_config_service(config, 0)->grpc_policy);
 	rea_config_unref(config);
+	config = parse(SERVICE RETRY "      enabled: true\n");
+	assert_false(grpc_policy_of(config, "/p.Users/Get")->enabled);
+	rea_config_unref(config);
+}
+
+static void a_budget_of_grpc_is_the_services(void **state)
+{
+	static const struct {
+		const char *rpc;
+		enum rea_budget_rule rule;
+	} rows[] = {
+	    {"rpc: {}\n", REA_BUDGET_EVIDENCE},
+	    {"rpc: {feign: {retry: {budget: {rule: ratio}}}}\n", REA_BUDGET_RATIO},
+	    {"rpc: {feign: {retry: {budget: {rule: ratio}}}, grpc: {retry: {budget: {rule: grpc}}}}\n", REA_BUDGET_GRPC},
+	    {"rpc: {feign: {retry: {budget: {rule: ratio}}}, grpc: {retry: {enabled: true}}}\n", REA_BUDGET_RATIO},
+	    {"rpc: {grpc: {retry: {service-configs: {users: {budget: {rule: aws}}}}}}\n", REA_BUDGET_AWS},
+	    {"rpc: {grpc: {retry: {service-configs: {others: {budget: {rule: aws}}}}}}\n", REA_BUDGET_EVIDENCE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[300];
+		struct rea_config *config;
+
+		snprintf(text, sizeof(text), "%s%s", SERVICE, rows[i].rpc);
+		config = parse(text);
+		assert_int_equal(rea_config_service(config, 0)->budget->rule, rows[i].rule);
+		rea_config_unref(config);
+	}
 }
 
 /* Ten methods with the same words share one policy; under another service they come to another one. */
@@ -220,6 +258,7 @@ int main(void)
 	    cmocka_unit_test(empty_levels),
 	    cmocka_unit_test(methods_nobody_declares),
 	    cmocka_unit_test(grpc_is_apart),
+	    cmocka_unit_test(a_budget_of_grpc_is_the_services),
 	    cmocka_unit_test(equal_layers_are_shared),
 	    cmocka_unit_test(a_level_like_its_parent),
 	};

@@ -10,6 +10,7 @@ static void every_key(void **state)
 					  "    hosts: [users.internal, 'users.internal:8443', '[::1]']\n"
 					  "    host: users.example\n"
 					  "    balance: listed\n"
+					  "    protocol: h2\n"
 					  "    ejection: false\n"
 					  "    instances:\n"
 					  "      - 127.0.0.1:9001\n"
@@ -30,12 +31,13 @@ static void every_key(void **state)
 	assert_string_equal(s->hosts[1], "users.internal:8443");
 	assert_string_equal(s->host, "users.example");
 	assert_int_equal(s->balance, REA_BALANCE_LISTED);
+	assert_int_equal(s->protocol, REA_PROTOCOL_H2);
 	assert_false(s->ejection);
 	assert_int_equal(s->instances_len, 3);
 	assert_string_equal(s->instances[0].address, "127.0.0.1:9001");
 	assert_int_equal(s->instances[0].weight, 1);
 	assert_null(s->instances[0].host);
-	assert_int_equal(s->instances[0].line, 8);
+	assert_int_equal(s->instances[0].line, 9);
 	assert_string_equal(s->instances[1].address, "users-2:9002");
 	assert_int_equal(s->instances[1].weight, 1000);
 	assert_string_equal(s->instances[1].host, "b.example:80");
@@ -43,10 +45,43 @@ static void every_key(void **state)
 	assert_string_equal(pay->name, "pay");
 	assert_int_equal(pay->instances_len, 0);
 	assert_int_equal(pay->balance, REA_BALANCE_LEAST_LOADED);
+	assert_int_equal(pay->protocol, REA_PROTOCOL_HTTP1);
 	assert_true(pay->ejection);
 	assert_null(pay->host);
 	assert_null(pay->contract);
 	rea_config_unref(config);
+}
+
+static void attempts_that_its_instances_allow(void **state)
+{
+	static const struct {
+		const char *instances;
+		uint32_t same, next, stop, cycle;
+	} cases[] = {
+	    {"['127.0.0.1:1', '127.0.0.1:2', '[::1]:3']", 0, 1, 2, 2},
+	    {"['127.0.0.1:1', '127.0.0.1:2', '[::1]:3']", 0, 2, 3, 3},
+	    {"['127.0.0.1:1', '127.0.0.1:2', '[::1]:3']", 0, 3, 3, 4},
+	    {"['127.0.0.1:1', '127.0.0.1:2', '[::1]:3']", 1, 3, 6, 4}, {"['127.0.0.1:1']", 0, 1, 1, 1},
+	    {"['127.0.0.1:1']", 2, 1, 3, 1}, {"['127.0.0.1:1', 'users.internal:2']", 0, 4, 5, 5}, /* it may stand for many */
+	    {"[]", 0, 1, 2, 2},                                                                   /* none as yet */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[256];
+		struct rea_config *config;
+		struct rea_policy policy;
+
+		snprintf(text, sizeof(text), "services: {users: {instances: %s}}\n", cases[i].instances);
+		config = parse(text);
+		rea_policy_defaults(&policy);
+		policy.max_retry_same_instance = cases[i].same;
+		policy.max_retry_next_instance = cases[i].next;
+		assert_int_equal(rea_config_attempts(rea_config_service(config, 0), &policy), cases[i].stop);
+		policy.when_all_tried = REA_ALL_TRIED_CYCLE;
+		assert_int_equal(rea_config_attempts(rea_config_service(config, 0), &policy), cases[i].cycle);
+		rea_config_unref(config);
+	}
 }
 
 static void by_authority(void **state)
@@ -94,8 +129,10 @@ static const struct refusal refusals[] = {
 	"services.a/b", "the name of a service is made of letters, digits, \"-\", \"_\" and \".\", since it stands in paths and in Host"},
     {"services: {..: {instances: []}}\n", REA_ERR_INVALID, 1, 12,
 	"services...", "the name of a service is made of letters, digits, \"-\", \"_\" and \".\", since it stands in paths and in Host"},
-    {"services: {users: {}}\n", REA_ERR_INVALID, 1, 12, "services.users", "the service users has no `instances`"},
-    {"services: {users: }\n", REA_ERR_INVALID, 1, 12, "services.users", "the service users has no `instances`"},
+    {"services: {users: {}}\n", REA_ERR_INVALID, 1, 12, "services.users",
+	"the service users has no `instances`, nor `instances-file`, `dns`, `nacos` or `etcd` to find them by"},
+    {"services: {users: }\n", REA_ERR_INVALID, 1, 12, "services.users",
+	"the service users has no `instances`, nor `instances-file`, `dns`, `nacos` or `etcd` to find them by"},
     {"services: {users: {instances: }}\n", REA_ERR_INVALID, 1, 31, "services.users.instances",
 	"expected a list of instances, got nothing"},
     {"services: {users: {instances: 127.0.0.1:1}}\n", REA_ERR_INVALID, 1, 31, "services.users.instances",
@@ -118,6 +155,8 @@ static const struct refusal refusals[] = {
 	"services.users.instances[0].host", "expected a host such as users.internal, with or without a port, got \"a b\""},
     {"services: {users: {instances: [127.0.0.1:1, {address: 127.0.0.1:1}]}}\n", REA_ERR_INVALID, 1, 45,
 	"services.users.instances[1]", "the instance 127.0.0.1:1 is listed twice; the first is on line 1"},
+    {"services: {users: {instances: [], protocol: h3}}\n", REA_ERR_INVALID, 1, 45, "services.users.protocol",
+	"expected http1 or h2, got \"h3\"; did you mean h2?"},
     {"services: {users: {instances: [], balance: random}}\n", REA_ERR_INVALID, 1, 44, "services.users.balance",
 	"expected least-loaded or listed, got \"random\""},
     {"services: {users: {instances: [], host: \"a/b\"}}\n", REA_ERR_INVALID, 1, 41, "services.users.host",
@@ -146,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_key),
+	    cmocka_unit_test(attempts_that_its_instances_allow),
 	    cmocka_unit_test(by_authority),
 	    cmocka_unit_test(own_name_among_hosts),
 	    cmocka_unit_test(refused),

@@ -47,7 +47,7 @@ static void finish(size_t instance, enum rea_outcome outcome, uint64_t latency_n
 
 static void see(size_t instance, enum rea_outcome outcome, uint64_t latency_ns, uint64_t now_ns)
 {
-	rea_load_begin(&loads[instance]);
+	rea_load_begin(&loads[instance], now_ns - latency_ns);
 	finish(instance, outcome, latency_ns, now_ns);
 }
 
@@ -127,7 +127,7 @@ static void requests_in_flight_count_by_weight(void **state)
 {
 	(void)state;
 	make_list(2, true);
-	rea_load_begin(&loads[0]);
+	rea_load_begin(&loads[0], 0);
 	for (int i = 0; i < 100; i++)
 		choose(0);
 	assert_int_equal(picks[1], 100);
@@ -135,13 +135,13 @@ static void requests_in_flight_count_by_weight(void **state)
 	make_list(2, false);
 	items[0].weight = 3;
 	for (int i = 0; i < 3; i++)
-		rea_load_begin(&loads[0]);
-	rea_load_begin(&loads[1]);
+		rea_load_begin(&loads[0], 0);
+	rea_load_begin(&loads[1], 0);
 	for (int i = 0; i < 40000; i++)
 		choose(0);
 	assert_share(0, 40000, 0.74, 0.76);
 	/* One more on the heavier, and the lighter is less loaded. */
-	rea_load_begin(&loads[0]);
+	rea_load_begin(&loads[0], 0);
 	picks[0] = picks[1] = 0;
 	for (int i = 0; i < 1000; i++)
 		choose(0);
@@ -172,7 +172,7 @@ static void a_slow_instance_gets_little(void **state)
 			}
 			flying[slot].instance = choose(now_ns);
 			flying[slot].end_ns = now_ns + MS(latency_ms[flying[slot].instance]);
-			rea_load_begin(&loads[flying[slot].instance]);
+			rea_load_begin(&loads[flying[slot].instance], now_ns);
 		}
 		assert_share(1, CALLS, 0.0001, 0.15);
 	}
@@ -277,14 +277,43 @@ static void a_new_instance_is_neither_flooded_nor_shunned(void **state)
 	(void)state;
 	make_list(2, true);
 	see(0, REA_OUTCOME_OK, MS(10), S(1));
-	rea_load_begin(&loads[1]);
+	rea_load_begin(&loads[1], S(1));
 	for (int i = 0; i < 100; i++)
 		choose(S(1));
 	assert_int_equal(picks[0], 100);
-	rea_load_begin(&loads[0]);
+	rea_load_begin(&loads[0], S(1));
 	for (int i = 0; i < 1000; i++)
 		choose(S(1));
 	assert_in_range(picks[1], 400, 600);
+}
+
+/* It takes at least as long as it is taking. */
+static void a_silent_instance_is_avoided(void **state)
+{
+	(void)state;
+	make_list(2, true);
+	for (size_t i = 0; i < 2; i++) {
+		see(i, REA_OUTCOME_OK, MS(10), S(1));
+		rea_load_begin(&loads[i], S(2));
+	}
+	for (int i = 0; i < 1000; i++)
+		choose(S(2) + MS(10));
+	assert_in_range(picks[0], 400, 600);
+	/* The other one answers, and has another request at once: ten times as many may wait there. */
+	finish(0, REA_OUTCOME_OK, MS(10), S(2) + MS(100));
+	for (int i = 0; i < 15; i++)
+		rea_load_begin(&loads[0], S(2) + MS(100));
+	picks[0] = picks[1] = 0;
+	for (int i = 0; i < 100; i++)
+		choose(S(2) + MS(100));
+	assert_int_equal(picks[0], 100);
+	rea_load_begin(&loads[0], S(2) + MS(100));
+	for (int i = 0; i < 8; i++)
+		rea_load_begin(&loads[0], S(2) + MS(100));
+	picks[0] = picks[1] = 0;
+	for (int i = 0; i < 100; i++)
+		choose(S(2) + MS(100));
+	assert_int_equal(picks[1], 100);
 }
 
 static void listed_takes_the_first(void **state)
@@ -294,12 +323,21 @@ static void listed_takes_the_first(void **state)
 	(void)state;
 	make_list(3, false);
 	list.balance = REA_BALANCE_LISTED;
-	rea_load_begin(&loads[0]);
+	rea_load_begin(&loads[0], 0);
 	excluded[0] = items[0].id;
 	excluded[1] = items[2].id;
 	assert_int_equal(choose(0), 0);
 	assert_int_equal(rea_balancer_choose(&list, excluded, 1, &random_source, 0), 1);
 	assert_int_equal(rea_balancer_choose(&list, excluded, 2, &random_source, 0), 1);
+	/* A lower tier comes before the order. */
+	list.equal_weights = false;
+	items[0].tier = 5;
+	items[1].tier = items[2].tier = 1;
+	assert_int_equal(choose(0), 1);
+	excluded[0] = items[1].id;
+	assert_int_equal(rea_balancer_choose(&list, excluded, 1, &random_source, 0), 2);
+	excluded[1] = items[2].id;
+	assert_int_equal(rea_balancer_choose(&list, excluded, 2, &random_source, 0), 0);
 }
 
 static void property_never_an_excluded_one(void **state)
@@ -326,9 +364,32 @@ static void property_never_an_excluded_one(void **state)
 	}
 }
 
+/* Standbys get nothing as long as one before them may be chosen, and then by their weights. */
+static void test_tiers_of_weighted_lists(void **state)
+{
+	struct rea_instance_id tried[2];
+
+	(void)state;
+	make_list(4, false);
+	items[0].tier = items[1].tier = 7;
+	items[2].tier = items[3].tier = 3;
+	items[2].weight = 9;
+	for (int i = 0; i < 2000; i++)
+		choose(S(1));
+	assert_int_equal(picks[0] + picks[1], 0);
+	assert_share(2, 2000, 0.85, 0.95);
+	tried[0] = items[2].id;
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(rea_balancer_choose(&list, tried, 1, &random_source, S(1)), 3);
+	tried[1] = items[3].id;
+	for (int i = 0; i < 50; i++)
+		assert_true(rea_balancer_choose(&list, tried, 2, &random_source, S(1)) < 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_tiers_of_weighted_lists),
 	    cmocka_unit_test(nothing_to_choose_from),
 	    cmocka_unit_test(idle_instances_share_by_weight),
 	    cmocka_unit_test(near_ties_go_to_the_first_drawn),
@@ -339,6 +400,7 @@ int main(void)
 	    cmocka_unit_test(a_failing_instance_is_tried_again),
 	    cmocka_unit_test(moving_averages),
 	    cmocka_unit_test(a_new_instance_is_neither_flooded_nor_shunned),
+	    cmocka_unit_test(a_silent_instance_is_avoided),
 	    cmocka_unit_test(listed_takes_the_first),
 	    cmocka_unit_test(property_never_an_excluded_one),
 	};

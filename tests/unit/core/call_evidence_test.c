@@ -250,6 +250,42 @@ static void unreachable_instances(void **state)
 	rea_call_cancel(&rig.call, rig.base_ns + MS(500), &rig.decision);
 }
 
+/* Parked by an outage; life returns, and with it so many others that the service is slow. */
+static void back_among_many_others(enum rea_outcome first)
+{
+	uint64_t at_ms;
+
+	outage();
+	fail_first(first);
+	look();
+	at_ms = look();
+	life(at_ms + 1);
+	at_ms = look();
+	assert_int_equal(rig.decision.evidence.kind, REA_EVIDENCE_RECOVERING);
+	for (int i = 0; i < 40; i++)
+		rea_budget_report(budget, 0, REA_BUDGET_TIMEOUT, NULL, rig.base_ns + MS(at_ms));
+	life(at_ms);
+	look();
+}
+
+static void who_reached_nobody_goes_before_congestion(void **state)
+{
+	(void)state;
+	back_among_many_others(REA_OUTCOME_NEVER_SENT);
+	assert_int_equal(rig.decision.reason, REA_REASON_NONE);
+	assert_int_equal(rig.decision.step, REA_STEP_WAIT);
+	rea_call_cancel(&rig.call, rig.call.now_ns, &rig.decision);
+}
+
+static void who_was_served_does_not(void **state)
+{
+	(void)state;
+	back_among_many_others(REA_OUTCOME_UNAVAILABLE);
+	assert_int_equal(rig.decision.reason, REA_REASON_PARKED);
+	assert_int_equal(rig.decision.evidence.kind, REA_EVIDENCE_TIMEOUTS);
+	rea_call_cancel(&rig.call, rig.call.now_ns, &rig.decision);
+}
+
 static void the_second_pushback_without_a_time_is_the_last(void **state)
 {
 	struct rea_report pushback = {.outcome = REA_OUTCOME_PUSHBACK};
@@ -381,6 +417,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(observe_mode_takes_no_place, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_pause_keeps_the_place, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(unreachable_instances, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(who_reached_nobody_goes_before_congestion, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(who_was_served_does_not, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_second_pushback_without_a_time_is_the_last, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(waits_that_fit_the_deadline, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(an_outage_in_virtual_time, set_up, tear_down),

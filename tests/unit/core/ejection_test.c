@@ -49,7 +49,7 @@ static size_t attempt(struct rea_call *call)
 	rea_call_attempt(call, &rig.list, &rig.random, now_ns, &rig.decision);
 	if (rig.decision.step != REA_STEP_ATTEMPT)
 		return SIZE_MAX;
-	rea_load_begin(&loads[rig.decision.instance]);
+	rea_load_begin(&loads[rig.decision.instance], now_ns);
 	return rig.decision.instance;
 }
 
@@ -68,7 +68,7 @@ static void see(size_t instance, enum rea_outcome outcome)
 	rea_call_begin(&call, &rig.options, now_ns);
 	rea_call_attempt(&call, &alone, &rig.random, now_ns, &rig.decision);
 	assert_int_equal(rig.decision.step, REA_STEP_ATTEMPT);
-	rea_load_begin(&loads[instance]);
+	rea_load_begin(&loads[instance], now_ns);
 	end(&call, instance, outcome, 0);
 }
 
@@ -176,11 +176,13 @@ static void only_what_is_recent(void **state)
 	set_up(2, REA_BALANCE_LISTED);
 	see_many(1, 50, 0);
 	now_ns += MS(4999);
+	see_many(1, 1, 0);
 	see_many(0, 0, 3);
 	assert_true(ejected(0));
 	set_up(2, REA_BALANCE_LISTED);
 	see_many(1, 50, 0);
 	now_ns += S(5);
+	see_many(1, 1, 0);
 	see_many(0, 0, 3);
 	assert_false(ejected(0));
 	set_up(2, REA_BALANCE_LISTED);
@@ -190,7 +192,9 @@ static void only_what_is_recent(void **state)
 	assert_int_equal(loads[1].ejection.attempts, 1);
 	assert_int_equal(loads[1].ejection.attempts_before, 50);
 	now_ns += MS(2499);
-	see_many(0, 0, 3);
+	see_many(0, 0, 2);
+	see_many(1, 1, 0);
+	see_many(0, 0, 1);
 	assert_true(ejected(0));
 	/* A streak lasts. */
 	set_up(2, REA_BALANCE_LISTED);
@@ -201,6 +205,131 @@ static void only_what_is_recent(void **state)
 	assert_int_equal(loads[0].ejection.streak, 3);
 	assert_int_equal(loads[0].ejection.failures, 1);
 	assert_true(ejected(0));
+}
+
+/* That they did well before says nothing of a moment in which everything begins to fail. */
+static void the_others_do_well_now(void **state)
+{
+	(void)state;
+	set_up(5, REA_BALANCE_LISTED);
+	for (size_t i = 0; i < 5; i++)
+		see_many(i, 50, 0);
+	now_ns += MS(1);
+	see_many(0, 0, 3);
+	assert_false(ejected(0));
+	see(1, REA_OUTCOME_OK);
+	see(0, REA_OUTCOME_UNAVAILABLE);
+	assert_false(ejected(0));
+	see(2, REA_OUTCOME_UNAVAILABLE);
+	see(3, REA_OUTCOME_OK);
+	see(0, REA_OUTCOME_UNAVAILABLE);
+	assert_false(ejected(0)); /* two of three do */
+	see(4, REA_OUTCOME_OK);
+	see(0, REA_OUTCOME_UNAVAILABLE);
+	assert_true(ejected(0));
+	/* Where all that were asked do, two are enough: the second repetition of three is the last one known when the third failure is judged. */
+	set_up(4, REA_BALANCE_LISTED);
+	for (size_t i = 0; i < 4; i++)
+		see_many(i, 50, 0);
+	now_ns += MS(1);
+	for (size_t i = 1; i < 4; i++) {
+		see(0, REA_OUTCOME_UNAVAILABLE);
+		assert_int_equal(ejected(0), i == 3);
+		see(i, REA_OUTCOME_OK);
+	}
+	/* Of a few, all that were asked of late: one that nobody has asked for 5 s is not waited for. */
+	set_up(4, REA_BALANCE_LISTED);
+	see(3, REA_OUTCOME_OK);
+	now_ns += S(5) - 1;
+	see_many(1, 50, 0);
+	see_many(2, 50, 0);
+	now_ns += 1;
+	see_many(0, 0, 3);
+	see(1, REA_OUTCOME_OK);
+	see(0, REA_OUTCOME_UNAVAILABLE);
+	assert_false(ejected(0));
+	see(2, REA_OUTCOME_OK);
+	see(0, REA_OUTCOME_UNAVAILABLE);
+	assert_true(ejected(0));
+}
+
+static void answer_after_20_ms(size_t instance)
+{
+	const struct rea_report report = {.outcome = REA_OUTCOME_OK, .latency_ns = MS(20)};
+
+	rea_load_begin(&loads[instance], now_ns);
+	now_ns += MS(20);
+	rea_load_end(&loads[instance], &report, now_ns);
+}
+
+/* Of two instances the first gives no answer for so long, and the other one does, in 20 ms, at that time. */
+static void wait_in_vain(struct rea_call *call, uint64_t wait_ns, uint64_t peer_ns)
+{
+	set_up(2, REA_BALANCE_LISTED);
+	for (int i = 0; i < 50; i++)
+		answer_after_20_ms(1);
+	assert_int_equal(begin(call), 0);
+	now_ns += peer_ns - MS(20);
+	answer_after_20_ms(1);
+	now_ns += wait_ns - peer_ns;
+	end(call, 0, REA_OUTCOME_AMBIGUOUS, wait_ns);
+}
+
+static void silence_counts_twice(void **state)
+{
+	static const struct {
+		uint64_t wait_ns, peer_ns;
+		uint32_t streak;
+	} cases[] = {
+	    {MS(160), MS(100), 2}, {MS(160) - 1, MS(100), 1}, /* less than eight times what the peer takes */
+	    {MS(1000), MS(841), 2}, {MS(1000), MS(840), 1},   /* the peer has been silent as long */
+	};
+	struct rea_call call;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		wait_in_vain(&call, cases[i].wait_ns, cases[i].peer_ns);
+		assert_int_equal(loads[0].ejection.streak, cases[i].streak);
+		assert_int_equal(loads[0].ejection.suspect, cases[i].streak == 2);
+	}
+	/* Who answers somebody else is not silent. */
+	wait_in_vain(&call, MS(160), MS(100));
+	assert_int_equal(begin(&call), 0);
+	now_ns += MS(500);
+	see(0, REA_OUTCOME_OK);
+	assert_false(loads[0].ejection.suspect);
+	answer_after_20_ms(1);
+	end(&call, 0, REA_OUTCOME_AMBIGUOUS, MS(520));
+	assert_int_equal(loads[0].ejection.streak, 1);
+}
+
+/* A suspect, and one that is ejected, are found out in twice what their peers take, 100 ms at least, if the call can go elsewhere. */
+static void finding_out_takes_no_second(void **state)
+{
+	struct rea_call call;
+
+	(void)state;
+	wait_in_vain(&call, MS(1000), MS(900));
+	assert_int_equal(begin(&call), 0);
+	assert_true(rig.decision.attempt_deadline_ns == now_ns + MS(100));
+	end(&call, 0, REA_OUTCOME_CANCELLED, 0);
+	loads[1].latency_ns = 60e6;
+	assert_int_equal(begin(&call), 0);
+	assert_true(rig.decision.attempt_deadline_ns == now_ns + MS(120));
+	now_ns += MS(100);
+	answer_after_20_ms(1);
+	end(&call, 0, REA_OUTCOME_AMBIGUOUS, MS(120));
+	assert_true(ejected(0));
+	loads[1].latency_ns = 60e6;
+	now_ns = loads[0].ejection.until_ns;
+	assert_int_equal(begin(&call), 0);
+	assert_true(rig.decision.attempt_deadline_ns == now_ns + MS(120));
+	end(&call, 0, REA_OUTCOME_AMBIGUOUS, MS(120));
+	/* A call that would not be repeated has all its time. */
+	rig.options.grant.permission = REA_PERMISSION_UNKNOWN;
+	now_ns = loads[0].ejection.until_ns + 2 * (uint64_t)loads[0].ejection.pause_ns;
+	assert_int_equal(begin(&call), 0);
+	assert_true(rig.decision.attempt_deadline_ns == now_ns + rig.policy.attempt_timeout_ns);
 }
 
 static void never_more_than_half(void **state)
@@ -742,6 +871,9 @@ int main(void)
 	    cmocka_unit_test(who_is_worse),
 	    cmocka_unit_test(half_of_ten),
 	    cmocka_unit_test(only_what_is_recent),
+	    cmocka_unit_test(the_others_do_well_now),
+	    cmocka_unit_test(silence_counts_twice),
+	    cmocka_unit_test(finding_out_takes_no_second),
 	    cmocka_unit_test(never_more_than_half),
 	    cmocka_unit_test(what_is_no_failure),
 	    cmocka_unit_test(nothing_is_ejected_while_all_fail),

@@ -38,7 +38,7 @@ static void grpc_statuses(void **state)
 {
 	static const enum rea_outcome expected[] = {
 	    REA_OUTCOME_OK,          /* OK */
-	    REA_OUTCOME_PERMANENT,   /* CANCELLED, said by the server */
+	    REA_OUTCOME_AMBIGUOUS,   /* CANCELLED, said by the server: it was stopped in the middle */
 	    REA_OUTCOME_FAILED,      /* UNKNOWN */
 	    REA_OUTCOME_PERMANENT,   /* INVALID_ARGUMENT */
 	    REA_OUTCOME_AMBIGUOUS,   /* DEADLINE_EXCEEDED */

@@ -198,7 +198,7 @@ static void the_profiles(void **state)
 	assert_false(policy.enabled);
 	rea_policy_backoff(&policy, &backoff);
 	assert_true(backoff.base_ns == MS(20) && backoff.cap_ns == MS(250) && backoff.floor_ns == MS(10));
-	assert_true(backoff.multiplier == 1.5);
+	assert_true(backoff.multiplier == 1.2);
 	assert_int_equal(backoff.jitter, REA_JITTER_FULL);
 	policy = merge(profile("connect-only"), NULL, NULL);
 	assert_int_equal(policy.retry_on, REA_OUTCOME_BIT(REA_OUTCOME_NEVER_SENT));

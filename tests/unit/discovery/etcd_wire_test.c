@@ -49,9 +49,14 @@ static void base64(void **state)
 static void requests(void **state)
 {
 	(void)state;
-	assert_freed(etcd_range_body("/k", 0), "{\"key\":\"L2s=\",\"revision\":\"0\"}");
-	assert_freed(etcd_watch_body("/k", 9007199254740993),
+	assert_freed(etcd_range_body("/k", false, 0), "{\"key\":\"L2s=\",\"revision\":\"0\"}");
+	assert_freed(etcd_watch_body("/k", false, 9007199254740993),
 	    "{\"create_request\":{\"key\":\"L2s=\",\"start_revision\":\"9007199254740993\"}}");
+	assert_freed(etcd_range_body("/k/", true, 0), "{\"key\":\"L2sv\",\"range_end\":\"L2sw\",\"revision\":\"0\"}");
+	assert_freed(etcd_range_body("a\xff", true, 0), "{\"key\":\"Yf8=\",\"range_end\":\"Yg==\",\"revision\":\"0\"}");
+	assert_freed(etcd_range_body("\xff", true, 0), "{\"key\":\"/w==\",\"range_end\":\"AA==\",\"revision\":\"0\"}");
+	assert_freed(etcd_watch_body("/k/", true, 7),
+	    "{\"create_request\":{\"key\":\"L2sv\",\"range_end\":\"L2sw\",\"start_revision\":\"7\"}}");
 	assert_freed(etcd_put_body("/k", "v", 1, 7),
 	    "{\"compare\":[{\"key\":\"L2s=\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"7\"}],"
 	    "\"success\":[{\"request_put\":{\"key\":\"L2s=\",\"value\":\"dg==\"}}]}");

@@ -2,6 +2,7 @@
 #include <rea/host_budget.h>
 
 #include "../fail_alloc.h"
+#include "host/shared_evidence.h"
 
 #include <rea/random.h>
 #include <rea/time.h>
@@ -253,6 +254,206 @@ static void who_is_killed_blocks_nobody(void **state)
 	rea_budget_free(budget);
 }
 
+/* ---- evidence ---- */
+
+static const struct rea_budget_policy evidence = {.rule = REA_BUDGET_EVIDENCE};
+
+static void end(struct rea_budget *budget, enum rea_budget_result result, int times, uint64_t now_ns)
+{
+	for (int i = 0; i < times; i++)
+		rea_budget_report(budget, 0, result, NULL, now_ns);
+}
+
+static struct rea_budget_view look(const struct rea_budget *budget, uint64_t now_ns)
+{
+	struct rea_budget_view view;
+
+	rea_budget_look(budget, now_ns, &view);
+	return view;
+}
+
+/* What one has seen, the other knows: that nothing succeeds, that it does again, that it is congested and why. */
+static void two_see_the_same(void **state)
+{
+	struct rea_budget *one = open_budget(&evidence), *two = open_budget(&evidence);
+	uint64_t now_ns = NOW_NS;
+
+	(void)state;
+	assert_true(look(two, now_ns).success == 1);
+	assert_true(look(two, now_ns).tokens == 2);
+	assert_int_equal(rea_budget_available(two, now_ns), 2 + 4);
+	end(one, REA_BUDGET_TRANSIENT, 12, now_ns);
+	assert_in_range(1000 * look(two, now_ns).success, 142, 143);
+	assert_int_equal(rea_budget_available(two, now_ns), 2);
+	assert_true(take(one));
+	assert_true(take(two));
+	assert_false(take(one));
+	assert_false(take(two));
+	/* Ten first attempts, by whomever, earn one more. */
+	for (int i = 0; i < 10; i++)
+		rea_budget_deposit(i % 2 ? one : two, 0, now_ns);
+	assert_int_equal(look(one, now_ns).first_attempts, 10);
+	assert_true(take(two));
+	assert_false(take(one));
+	now_ns += REA_NS_PER_S;
+	end(two, REA_BUDGET_SUCCESS, 20, now_ns);
+	assert_true(look(one, now_ns).since_success_ns == 0);
+	assert_in_range(1000 * look(one, now_ns).success, 960, 970);
+	assert_int_equal(look(one, now_ns).retries, 3);
+	assert_int_equal(rea_budget_available(one, now_ns), 2 * (10 + 2) - 3);
+	end(one, REA_BUDGET_THROTTLING, 3, now_ns);
+	assert_true(look(two, now_ns).congested_ns >= 300 * REA_NS_PER_MS);
+	assert_int_equal(look(two, now_ns).heat.kind, REA_EVIDENCE_PUSHBACK);
+	assert_in_range(1000 * look(two, now_ns).heat.value, 100, 300);
+	assert_int_equal(rea_budget_available(two, now_ns), 0);
+	rea_budget_free(one);
+	rea_budget_free(two);
+}
+
+static void a_lease_goes_back_to_all(void **state)
+{
+	struct rea_budget *one = open_budget(&evidence), *two = open_budget(&evidence);
+	struct rea_budget_lease token, free_one;
+
+	(void)state;
+	assert_true(rea_budget_withdraw(one, REA_BUDGET_TRANSIENT, NOW_NS, &free_one));
+	end(one, REA_BUDGET_TRANSIENT, 12, NOW_NS);
+	assert_true(rea_budget_withdraw(one, REA_BUDGET_TRANSIENT, NOW_NS, &token));
+	assert_int_equal(look(two, NOW_NS).retries, 2);
+	assert_true(look(two, NOW_NS).tokens == 1);
+	rea_budget_refund(one, &free_one, NOW_NS);
+	assert_int_equal(look(two, NOW_NS).retries, 1);
+	assert_true(look(two, NOW_NS).tokens == 1);
+	rea_budget_refund(one, &token, NOW_NS);
+	assert_int_equal(look(two, NOW_NS).retries, 0);
+	assert_true(look(two, NOW_NS).tokens == 2);
+	rea_budget_free(one);
+	rea_budget_free(two);
+}
+
+/* Each process takes what it gets; how much all of them got. */
+static uint64_t ten_take(bool fail)
+{
+	uint64_t *taken = mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum;
+	int start[2];
+
+	assert_true(taken != MAP_FAILED && pipe(start) == 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		pid_t pid = fork();
+		struct rea_budget *budget;
+		char byte;
+
+		assert_true(pid >= 0);
+		if (pid != 0)
+			continue;
+		close(start[1]);
+		budget = open_budget(&evidence);
+		if (read(start[0], &byte, 1) != 0)
+			_exit(1);
+		for (int k = 0; k < FIRSTS; k++)
+			rea_budget_deposit(budget, 0, NOW_NS);
+		for (int k = 0; k < 20000; k++) {
+			if (fail)
+				rea_budget_report(budget, 0, REA_BUDGET_TRANSIENT, NULL, NOW_NS);
+			if (take(budget))
+				__atomic_add_fetch(taken, 1, __ATOMIC_SEQ_CST);
+		}
+		_exit(0);
+	}
+	close(start[0]);
+	close(start[1]);
+	for (int i = 0; i < PROCESSES; i++) {
+		int status;
+
+		assert_true(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	sum = *taken;
+	munmap(taken, sizeof(*taken));
+	return sum;
+}
+
+static void ten_processes_have_the_evidence_of_one(void **state)
+{
+	(void)state;
+	/* Two for each of 500 first attempts and 4, and the two tokens: no more, and in the end no less. */
+	assert_int_equal(ten_take(false), 2 * (PROCESSES * FIRSTS + 2) + 2);
+	/* Where everything fails, the tokens: 2, one for ten first attempts, and what was granted before twelve failures were seen. */
+	assert_int_equal(fresh(state), 0);
+	assert_in_range(ten_take(true), 2, 2 + PROCESSES * FIRSTS / 10 + 12);
+}
+
+/* Who has seen a token that another one takes before him gets none, and leaves no trace. */
+static void the_last_token_goes_to_one(void **state)
+{
+	static struct rea__common_budget common;
+	struct rea__shared_evidence shared = {0};
+
+	(void)state;
+	assert_true(rea__shared_evidence_take(&shared, &common, 7, true, NOW_NS));
+	assert_true(rea__shared_evidence_take(&shared, &common, 7, true, NOW_NS));
+	assert_false(rea__shared_evidence_take(&shared, &common, 7, true, NOW_NS));
+	assert_int_equal(rea__common_window_sum(&common.retries, 7, 2000, NOW_NS / REA_NS_PER_MS), 2);
+	assert_true(rea__shared_evidence_take(&shared, &common, 7, false, NOW_NS));
+	assert_true(rea__shared_evidence_take(&shared, &common, 7, false, NOW_NS));
+	assert_false(rea__shared_evidence_take(&shared, &common, 7, false, NOW_NS));
+	/* After the next boot nothing of it is there. */
+	assert_true(rea__shared_evidence_take(&shared, &common, 8, true, NOW_NS));
+}
+
+static void killed_with_evidence(void **state)
+{
+	struct rea_budget *budget = open_budget(&evidence);
+
+	(void)state;
+	end(budget, REA_BUDGET_TRANSIENT, 12, NOW_NS);
+	for (int i = 0; i < PROCESSES; i++) {
+		pid_t pid = fork();
+		struct rea_budget_lease lease;
+
+		assert_true(pid >= 0);
+		while (pid == 0) {
+			end(budget, REA_BUDGET_TRANSIENT, 1, NOW_NS);
+			if (rea_budget_withdraw(budget, REA_BUDGET_TRANSIENT, NOW_NS, &lease))
+				rea_budget_refund(budget, &lease, NOW_NS);
+		}
+		for (int turn = 0; turn < 100 * (i + 1); turn++)
+			end(budget, REA_BUDGET_TRANSIENT, 1, NOW_NS);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_true(waitpid(pid, NULL, 0) == pid);
+	}
+	/* Nobody waits, and what the dead have taken comes back with the first attempts of the living. */
+	for (int i = 0; i < 20; i++)
+		rea_budget_deposit(budget, 0, NOW_NS);
+	assert_true(look(budget, NOW_NS).tokens == 2);
+	assert_true(take(budget) && take(budget));
+	assert_false(take(budget));
+	rea_budget_free(budget);
+}
+
+/* Words that nobody of us has written: they count as little as they can. */
+static void damaged_words_do_no_harm(void **state)
+{
+	struct rea_budget *budget = open_budget(&evidence);
+	int fd = open("budget", O_RDWR);
+	uint64_t words[6];
+
+	(void)state;
+	end(budget, REA_BUDGET_THROTTLING, 3, NOW_NS);
+	assert_true(pread(fd, words, sizeof(words), 8) == sizeof(words));
+	for (size_t i = 0; i < 6; i++)
+		words[i] |= (UINT64_C(1) << 52) - 1;
+	assert_true(pwrite(fd, words, sizeof(words), 8) == sizeof(words));
+	close(fd);
+	assert_true(look(budget, NOW_NS).tokens == 2);
+	assert_true(look(budget, NOW_NS).success == 1);
+	assert_true(look(budget, NOW_NS).congested_ns <= 301 * REA_NS_PER_MS);
+	assert_int_equal(look(budget, NOW_NS).since_success_ns, 0);
+	end(budget, REA_BUDGET_SUCCESS, 1, NOW_NS);
+	rea_budget_deposit(budget, 0, NOW_NS);
+	assert_true(take(budget));
+	rea_budget_free(budget);
+}
+
 /* ---- files that are not ours ---- */
 
 static int try_open(const char *name)
@@ -419,6 +620,12 @@ int main(void)
 	    cmocka_unit_test_setup(ten_processes_retry_no_more_than_one_budget_allows, fresh),
 	    cmocka_unit_test_setup(the_last_retry_goes_to_one, fresh),
 	    cmocka_unit_test_setup(who_is_killed_blocks_nobody, fresh),
+	    cmocka_unit_test_setup(two_see_the_same, fresh),
+	    cmocka_unit_test_setup(a_lease_goes_back_to_all, fresh),
+	    cmocka_unit_test_setup(ten_processes_have_the_evidence_of_one, fresh),
+	    cmocka_unit_test(the_last_token_goes_to_one),
+	    cmocka_unit_test_setup(killed_with_evidence, fresh),
+	    cmocka_unit_test_setup(damaged_words_do_no_harm, fresh),
 	    cmocka_unit_test_setup(what_is_no_budget_is_left_alone, fresh),
 	    cmocka_unit_test_setup(what_others_can_write_is_refused, fresh),
 	    cmocka_unit_test_setup(names_live_in_a_directory_of_our_own, fresh),

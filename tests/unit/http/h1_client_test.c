@@ -490,7 +490,13 @@ static void fail_here(struct http_client_stream *stream, enum http_error error)
 
 static void the_next_exchange_may_begin_at_the_end_of_the_last(void **state)
 {
-	static const struct http_client_events events = {ignore_response, ignore_response, note_body, begin_again, fail_here};
+	static const struct http_client_events events = {
+	    .on_interim = ignore_response,
+	    .on_response = ignore_response,
+	    .on_body = note_body,
+	    .on_body_end = begin_again,
+	    .on_error = fail_here,
+	};
 	struct http_request_head head = head_of("GET", 0);
 
 	(void)state;
@@ -508,7 +514,13 @@ static void the_next_exchange_may_begin_at_the_end_of_the_last(void **state)
 
 static void unread_bytes_are_seen_in_callbacks(void **state)
 {
-	static const struct http_client_events events = {ignore_response, ignore_response, note_body, begin_again, fail_here};
+	static const struct http_client_events events = {
+	    .on_interim = ignore_response,
+	    .on_response = ignore_response,
+	    .on_body = note_body,
+	    .on_body_end = begin_again,
+	    .on_error = fail_here,
+	};
 	struct http_request_head head = head_of("GET", 0);
 
 	(void)state;
@@ -526,7 +538,12 @@ static void unread_bytes_are_seen_in_callbacks(void **state)
 static void cancel_inside_a_callback(void **state)
 {
 	static const struct http_client_events events = {
-	    ignore_response, ignore_response, cancel_in_body, begin_again, fail_here};
+	    .on_interim = ignore_response,
+	    .on_response = ignore_response,
+	    .on_body = cancel_in_body,
+	    .on_body_end = begin_again,
+	    .on_error = fail_here,
+	};
 	struct http_request_head head = head_of("GET", 0);
 
 	(void)state;

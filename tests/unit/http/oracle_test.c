@@ -306,8 +306,11 @@ static void understand(const struct message *m, struct meaning *meaning)
 {
 	static const struct http_server_events server = {
 	    .on_request = our_request, .on_body = our_body, .on_body_end = our_end, .on_abort = our_abort};
-	static const struct http_client_events client = {
-	    our_interim, our_response, our_response_body, our_response_end, our_error};
+	static const struct http_client_events client = {.on_interim = our_interim,
+	    .on_response = our_response,
+	    .on_body = our_response_body,
+	    .on_body_end = our_response_end,
+	    .on_error = our_error};
 
 	if (m->kind == REQUEST) {
 		struct http_server *s = h1_server_new(&server, &limits, meaning);

@@ -112,9 +112,9 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	append_slice(log, request->path);
 	append(log, " of ");
 	append_slice(log, request->scheme);
-	append(log, request->absolute_form ? "://" : "");
+	append(log, request->scheme.length > 0 ? "://" : "");
 	append_slice(log, request->authority);
-	append(log, request->version == 10 ? " 1.0 length " : " 1.1 length ");
+	append(log, request->version == 10 ? " 1.0 length " : request->version == 20 ? " 2 length " : " 1.1 length ");
 	append_length(log, request->body_length);
 	append(log, request->expect_continue ? " expects" : "");
 	append(log, request->upgrade ? " upgrade" : "");
@@ -188,7 +188,7 @@ static void append_response(struct recorder *recorder, const char *what, const s
 	append_length(log, response->status);
 	append(log, " ");
 	append_slice(log, response->reason);
-	append(log, response->version == 10 ? " 1.0 length " : " 1.1 length ");
+	append(log, response->version == 10 ? " 1.0 length " : response->version == 20 ? " 2 length " : " 1.1 length ");
 	append_length(log, response->body_length);
 	append(log, response->has_body ? "" : " bodiless");
 	append(log, response->upgraded ? " upgraded" : "");
@@ -238,7 +238,19 @@ static void on_error(struct http_client_stream *stream, enum http_error error)
 	append(&recorder->log, "\n");
 }
 
-const struct http_client_events client_events = {on_interim, on_response, on_response_body, on_response_end, on_error};
+static void on_client_writable(struct http_client_stream *stream)
+{
+	append(&of_client(stream)->log, "writable\n");
+}
+
+const struct http_client_events client_events = {
+    .on_interim = on_interim,
+    .on_response = on_response,
+    .on_body = on_response_body,
+    .on_body_end = on_response_end,
+    .on_error = on_error,
+    .on_writable = on_client_writable,
+};
 
 int client_feed(struct http_client *client, const char *text)
 {
