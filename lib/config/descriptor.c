@@ -4,6 +4,8 @@
  */
 #include "config/contract_document.h"
 
+#include "base/varint.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -51,24 +53,6 @@ __attribute__((format(printf, 3, 4))) static void describe(
 	snprintf(info->message, sizeof(info->message), "at byte %zu: %s", (size_t)(at - document->text), message);
 }
 
-static bool take_varint(struct rea_slice *text, uint64_t *ret_value)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64 && text->length > 0; shift += 7) {
-		uint8_t byte = (uint8_t)*text->data;
-
-		text->data++;
-		text->length--;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if ((byte & 0x80) == 0) {
-			*ret_value = value;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* The next field. Returns 0 with ret_field->tag 0 at the end, or refuses. */
 static int take_field(const struct descriptor *set, struct rea_slice *message, struct field *ret_field)
 {
@@ -79,13 +63,13 @@ static int take_field(const struct descriptor *set, struct rea_slice *message, s
 	*ret_field = (struct field){.tag = 0};
 	if (message->length == 0)
 		return 0;
-	good = take_varint(message, &ret_field->tag) && ret_field->tag >> 3 != 0 && ret_field->tag <= UINT32_MAX;
+	good = rea_varint_take(message, &ret_field->tag) && ret_field->tag >> 3 != 0 && ret_field->tag <= UINT32_MAX;
 	switch (ret_field->tag & 7) {
 	case VARINT:
-		good = good && take_varint(message, &ret_field->number);
+		good = good && rea_varint_take(message, &ret_field->number);
 		break;
 	case BYTES:
-		good = good && take_varint(message, &length) && length <= message->length;
+		good = good && rea_varint_take(message, &length) && length <= message->length;
 		break;
 	case FIXED64:
 	case FIXED32:

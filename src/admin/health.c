@@ -1,6 +1,7 @@
 #include "admin/health.h"
 
 #include "admin/answer.h"
+#include "base/varint.h"
 #include "http/grpc.h"
 
 #define MESSAGE_MAX 4096
@@ -10,24 +11,6 @@ enum { SERVING = 1, NOT_SERVING = 2 };
 
 /* ---- protobuf, as much as one string needs ---- */
 
-static bool take_varint(struct rea_slice *text, uint64_t *ret_value)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64 && text->length > 0; shift += 7) {
-		uint8_t byte = (uint8_t)*text->data;
-
-		text->data++;
-		text->length--;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if ((byte & 0x80) == 0) {
-			*ret_value = value;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Field 1 of a HealthCheckRequest; other fields are of a newer version, and skipped. */
 static bool read_service(struct rea_slice message, struct rea_slice *ret_service)
 {
@@ -35,11 +18,11 @@ static bool read_service(struct rea_slice message, struct rea_slice *ret_service
 	while (message.length > 0) {
 		uint64_t tag, length = 0;
 
-		if (!take_varint(&message, &tag) || tag >> 3 == 0)
+		if (!rea_varint_take(&message, &tag) || tag >> 3 == 0)
 			return false;
 		switch (tag & 7) {
 		case 0:
-			if (!take_varint(&message, &length))
+			if (!rea_varint_take(&message, &length))
 				return false;
 			length = 0;
 			break;
@@ -47,7 +30,7 @@ static bool read_service(struct rea_slice message, struct rea_slice *ret_service
 			length = 8;
 			break;
 		case 2:
-			if (!take_varint(&message, &length))
+			if (!rea_varint_take(&message, &length))
 				return false;
 			break;
 		case 5:
