@@ -339,6 +339,7 @@ int rea__services_read(struct rea__reader *reader, const struct rea__node *node,
 {
 	const struct rea__node *first = NULL, *child;
 	int error = node ? rea__expect_mapping(reader, node, &first) : 0;
+	size_t i = 0;
 
 	if (error != 0 || first == NULL)
 		return error;
@@ -349,9 +350,8 @@ int rea__services_read(struct rea__reader *reader, const struct rea__node *node,
 	/* All names first: a `hosts` entry must not take the name of a service that stands below it. */
 	for (child = first; child != NULL && error == 0; child = child->next)
 		error = add_name(reader, child, config);
-	child = first;
-	for (size_t i = 0; i < config->services_len && error == 0; i++, child = child->next)
-		error = read_service(reader, child, config, &config->services[i]);
+	for (child = first; child != NULL && error == 0; child = child->next)
+		error = read_service(reader, child, config, &config->services[i++]);
 	return error;
 }
 

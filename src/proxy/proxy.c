@@ -163,7 +163,7 @@ static bool fill_service(struct proxy *proxy, struct snapshot_service *service, 
     const struct proxy_instance *instances, size_t count)
 {
 	service->config = config;
-	service->instances = malloc((count + 1) * sizeof(*instances));
+	service->instances = calloc(count + 1, sizeof(*instances));
 	service->states = calloc(count + 1, sizeof(struct instance_state *));
 	if (service->instances == NULL || service->states == NULL)
 		goto fail;

@@ -55,9 +55,10 @@ static struct rea_slice detail_of(const struct exchange *exchange, const struct 
 		memcpy(buffer + length, path.data, path_len);
 	length += path_len;
 	if (trouble != NULL) {
-		memcpy(buffer + length, ": ", 2);
-		memcpy(buffer + length + 2, trouble, trouble_len);
-		length += 2 + trouble_len;
+		buffer[length++] = ':';
+		buffer[length++] = ' ';
+		memcpy(buffer + length, trouble, trouble_len);
+		length += trouble_len;
 	}
 	return rea_slice_make(buffer, length);
 }

@@ -11,7 +11,7 @@ static void append(struct rea_buffer *out, const void *data, size_t length)
 		abort();
 }
 
-static void print(struct rea_buffer *out, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void print(struct rea_buffer *out, const char *format, ...)
 {
 	char text[512];
 	va_list arguments;
