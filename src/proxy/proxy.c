@@ -364,13 +364,13 @@ static double ejections(const struct instance_state *state)
 	return (double)atomic_load_explicit(&state->ejections, memory_order_relaxed);
 }
 
-/* By side. */
 void proxy_stop_checks(struct proxy *proxy)
 {
 	health_free(proxy->health);
 	proxy->health = NULL;
 }
 
+/* By side. */
 static void write_handshakes(struct proxy *proxy, struct rea_prometheus *out, const char *name, const char *help, size_t offset)
 {
 	static const char *const sides[] = {"upstream", "listener"};

@@ -68,6 +68,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
+	proxy_stop_checks(rig.proxy);
 	proxy_worker_stop(rig.worker);
 	if (rig.peer.listener.data != NULL)
 		peer_stop(&rig.peer);
