@@ -31,6 +31,8 @@ struct rea_ejection {
 	uint64_t half_ns;   /* when the 2.5 s under way began */
 	uint32_t streak;    /* failures since the last answer; a long silence counts as several */
 	uint64_t streak_ns; /* when the first of them was sent */
+	uint64_t asked_ns;  /* when the latest attempt that has ended was sent … */
+	uint64_t well_ns;   /* … and the latest that was answered */
 	uint32_t proofs;    /* probes that were answered, of the three that readmit it */
 	uint32_t doublings; /* of its first pause */
 	uint32_t pause_ns;  /* the first one: 2 s, give or take a fifth */

@@ -71,6 +71,9 @@ static void count(struct rea_ejection *e, bool answered, uint64_t sent_ns, uint6
 	e->failures += !answered;
 	if (e->streak == 0)
 		e->streak_ns = sent_ns;
+	e->asked_ns = rea_time_max(e->asked_ns, sent_ns);
+	if (answered)
+		e->well_ns = rea_time_max(e->well_ns, sent_ns);
 	e->streak = answered ? 0 : e->streak + 1;
 	e->suspect &= !answered;
 }
@@ -195,15 +198,13 @@ static bool others_do_well(const struct rea_instances *instances, const struct r
 
 	for (size_t i = 0; i < instances->count; i++) {
 		const struct rea_load *load = instances->items[i].load;
-		/* By then something that was sent in the meantime, more or less, has ended. */
-		uint64_t since_ns = load == NULL ? 0 : rea_time_add(accused->ejection.streak_ns, (uint64_t)load->latency_ns);
 
 		if (load == NULL || load == accused || rea__is_ejected(&instances->items[i]) ||
 		    rea_time_sub(now_ns, load->updated_ns) >= 2 * HALF_NS)
 			continue;
 		peers++;
-		asked += load->updated_ns >= since_ns;
-		well += load->answered_ns >= since_ns;
+		asked += load->ejection.asked_ns >= accused->ejection.streak_ns;
+		well += load->ejection.well_ns >= accused->ejection.streak_ns;
 	}
 	/* Where calls come one after the other, the third has not yet been repeated when it is judged. */
 	return well >= OTHERS || (well >= asked && well >= (peers < OTHERS - 1 ? peers : OTHERS - 1));
