@@ -95,7 +95,7 @@ static int parse_number(const char *name, const char *value, uint64_t min, uint6
 static int parse_port(const char *value, uint16_t *ret_port)
 {
 	uint64_t port = 0;
-	int error = parse_number("--port", value, 1, 65535 - LAB_INSTANCES_MAX, &port);
+	int error = parse_number("--port", value, 1, 65535 - LAB_LAYERS_MAX * LAB_INSTANCES_MAX, &port);
 
 	*ret_port = (uint16_t)port;
 	return error;
@@ -252,8 +252,6 @@ static int add_job(struct jobs *jobs, const char *name, struct options *options)
 		return 2;
 	}
 	jobs->len++;
-	if (options->sockets && job->scenario.layers_len > 1)
-		return wrong("run plays scenarios of one layer; sim plays all", job->scenario.name);
 	*study = (struct lab_study){.scenario = &job->scenario,
 	    .seeds = (uint32_t)options->seeds,
 	    .first_seed = options->seed,

@@ -1,7 +1,6 @@
 #include "lab/bed.h"
 
 #include "base/container.h"
-#include "lab/pacer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +27,10 @@ struct lab_sockets {
 	struct lab_agenda agenda;
 	struct lab_callee callee;
 	struct lab_pacer pacer;
-	struct listening instances[LAB_INSTANCES_MAX];
+	struct listening instances[LAB_LAYERS_MAX * LAB_INSTANCES_MAX]; /* layer by layer */
 	uint32_t count;
+	struct lab_caller *callers[LAB_LAYERS_MAX]; /* of each layer but the first one: the instances of the one above … */
+	struct lab_links links[LAB_LAYERS_MAX]; /* … and their connections */
 	struct exchange *exchanges;
 	uv_thread_t thread;
 	struct loop_post stop;
@@ -98,14 +99,16 @@ static void on_answered(struct lab_work *work, enum lab_answer answer, uint64_t 
 	free_exchange(exchange);
 }
 
-/* "CALL OPERATION ATTEMPT DEADLINE CALL-DEADLINE TELLS" */
-static bool parse_value(struct rea_slice text, uint64_t ret_numbers[6])
+#define NUMBERS 5
+
+static bool parse_value(struct rea_slice text, uint64_t ret_numbers[NUMBERS])
 {
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < NUMBERS; i++) {
 		const char *space = text.length > 0 ? memchr(text.data, ' ', text.length) : NULL;
 		size_t length = space != NULL ? (size_t)(space - text.data) : text.length;
 
-		if ((space == NULL) != (i == 5) || !rea_slice_to_u64(rea_slice_make(text.data, length), &ret_numbers[i]))
+		if ((space == NULL) != (i == NUMBERS - 1) ||
+		    !rea_slice_to_u64(rea_slice_make(text.data, length), &ret_numbers[i]))
 			return false;
 		if (space != NULL)
 			text = rea_slice_make(space + 1, text.length - length - 1);
@@ -113,25 +116,35 @@ static bool parse_value(struct rea_slice text, uint64_t ret_numbers[6])
 	return true;
 }
 
-static bool parse_field(const struct http_request *request, const struct lab_scenario *scenario, struct lab_work *work)
+static bool parse_field(struct rea_slice value, const struct lab_scenario *scenario, struct lab_work *work)
 {
-	for (size_t i = 0; i < request->fields_len; i++) {
-		uint64_t numbers[6];
+	uint64_t numbers[NUMBERS];
 
-		if (!rea_slice_equal_nocase(request->fields[i].name, REA_SLICE_LIT(LAB_FIELD)))
-			continue;
-		if (!parse_value(request->fields[i].value, numbers) || numbers[0] >= LAB_CALLS_MAX ||
-		    numbers[1] >= scenario->operations_len)
-			return false;
-		work->call = numbers[0];
-		work->operation = (uint32_t)numbers[1];
-		work->attempt = (uint32_t)numbers[2];
-		work->deadline_ns = numbers[3];
-		work->call_deadline_ns = numbers[4];
-		work->tells = numbers[5] != 0;
-		return true;
+	if (!parse_value(value, numbers) || numbers[0] >= LAB_CALLS_MAX || numbers[1] >= scenario->operations_len)
+		return false;
+	work->call = numbers[0];
+	work->operation = (uint32_t)numbers[1];
+	work->deadline_ns = numbers[2];
+	work->call_deadline_ns = numbers[3];
+	work->tells = numbers[4] != 0;
+	return true;
+}
+
+static bool parse_fields(const struct http_request *request, const struct lab_scenario *scenario, struct lab_work *work)
+{
+	bool found = false;
+
+	work->attempt = 1;
+	for (size_t i = 0; i < request->fields_len; i++) {
+		const struct http_field *field = &request->fields[i];
+		uint64_t attempt;
+
+		if (field->id == HTTP_FIELD_REA_ATTEMPT && rea_slice_to_u64(field->value, &attempt))
+			work->attempt = (uint32_t)rea_time_min(attempt, REA_ATTEMPTS_MAX);
+		else if (rea_slice_equal_nocase(field->name, REA_SLICE_LIT(LAB_FIELD)))
+			found = parse_field(field->value, scenario, work);
 	}
-	return false;
+	return found;
 }
 
 static void on_request(struct http_server_stream *stream, const struct http_request *request)
@@ -149,7 +162,7 @@ static void on_request(struct http_server_stream *stream, const struct http_requ
 	if (exchange->next != NULL)
 		exchange->next->link = &exchange->next;
 	*exchange->link = exchange;
-	if (!parse_field(request, exchange->sockets->scenario, &exchange->work)) {
+	if (!parse_fields(request, exchange->sockets->scenario, &exchange->work)) {
 		free_exchange(exchange);
 		stream->user = NULL;
 	}
@@ -194,6 +207,39 @@ static void on_abort(struct http_server_stream *stream, enum http_error error)
 }
 
 static const struct http_server_events events = {on_request, on_body, on_body_end, on_abort, NULL};
+
+/* ---- an instance asks the next layer ---- */
+
+static void on_failed(struct lab_links *links, int error)
+{
+	struct lab_sockets *sockets = REA_CONTAINER_OF(links->pacer, struct lab_sockets, pacer);
+
+	sockets->callee.error = error;
+}
+
+static void on_inner_done(struct lab_call *lab, const struct rea_decision *decision, uint64_t now_ns)
+{
+	struct lab_socket_call *call = (struct lab_socket_call *)lab;
+	struct lab_work *cause = call->cause;
+
+	lab_links_give_back(call);
+	lab_call_answer_cause(cause, decision, now_ns);
+}
+
+static const struct lab_wire wire = {lab_links_send, lab_links_abandon, on_inner_done};
+
+static void on_inner(struct lab_work *work, uint64_t now_ns)
+{
+	struct lab_sockets *sockets = ((struct exchange *)work)->sockets;
+	uint32_t layer = work->instance->layer + 1;
+	struct lab_socket_call *call = lab_links_take(&sockets->links[layer]);
+
+	if (call == NULL)
+		return;
+	call->cause = work;
+	if (lab_call_begin_inner(&call->lab, sockets->callers[layer], work, now_ns) != 0)
+		on_failed(call->links, REA_ERR_NOMEM);
+}
 
 /* ---- refusing ---- */
 
@@ -274,6 +320,8 @@ static void on_stop(struct loop_post *post)
 {
 	struct lab_sockets *sockets = REA_CONTAINER_OF(post, struct lab_sockets, stop);
 
+	for (uint32_t layer = 1; layer < sockets->scenario->layers_len; layer++)
+		lab_links_close(&sockets->links[layer]);
 	for (uint32_t i = 0; i < sockets->count; i++) {
 		if (sockets->instances[i].listener == NULL)
 			continue;
@@ -292,29 +340,53 @@ static void run(void *arg)
 	loop_fini(&sockets->loop);
 }
 
-static int listen_all(struct lab_sockets *sockets, uint16_t port, struct rea_error_info *info)
+static int listen_one(struct lab_sockets *sockets, uint32_t layer, uint32_t index, uint16_t port, struct rea_error_info *info)
 {
+	struct listening *listening = &sockets->instances[sockets->count];
+	int error;
+
+	*listening =
+	    (struct listening){.sockets = sockets, .instance = &sockets->callee.instances[layer][index], .held = -1};
+	snprintf(listening->address, sizeof(listening->address), "127.0.0.1:%u", port == 0 ? 0U : port + sockets->count);
+	error = start_listening(listening, info);
+	if (error != 0)
+		return error;
+	sockets->count++;
+	if (layer > 0)
+		error = lab_links_add(&sockets->links[layer], listening->address, sockets->callee.bins);
+	if (error == 0)
+		error = lab_agenda_join(&sockets->agenda, &listening->change, on_change);
+	if (error == 0)
+		schedule_change(listening, 0);
+	return error;
+}
+
+static int set_up_layers(struct lab_sockets *sockets, const struct lab_policy *policy, uint16_t port, uint64_t seed,
+    struct rea_error_info *info)
+{
+	const struct lab_scenario *scenario = sockets->scenario;
 	int error = 0;
 
-	for (uint32_t i = 0; error == 0 && i < sockets->scenario->layers[0].instances; i++) {
-		struct listening *listening = &sockets->instances[i];
-
-		*listening =
-		    (struct listening){.sockets = sockets, .instance = &sockets->callee.instances[0][i], .held = -1};
-		snprintf(listening->address, sizeof(listening->address), "127.0.0.1:%u", port == 0 ? 0U : port + i);
-		error = start_listening(listening, info);
-		if (error == 0) {
-			sockets->count++;
-			error = lab_agenda_join(&sockets->agenda, &listening->change, on_change);
-		}
-		if (error == 0)
-			schedule_change(listening, 0);
+	for (uint32_t layer = 0; error == 0 && layer < scenario->layers_len; layer++) {
+		for (uint32_t i = 0; error == 0 && i < scenario->layers[layer].instances; i++)
+			error = listen_one(sockets, layer, i, port, info);
+		if (error == 0 && layer > 0)
+			error = lab_callers_new(policy, scenario, layer, scenario->layers[layer].instances, &wire,
+			    &sockets->agenda, seed, &sockets->callers[layer]);
 	}
 	return error;
 }
 
-int lab_sockets_start(const struct lab_scenario *scenario, bool faults, uint16_t port, uint64_t zero_ns, uint64_t seed,
-    struct lab_sockets **ret_sockets, struct rea_error_info *ret_info)
+static void free_layers(struct lab_sockets *sockets)
+{
+	for (uint32_t layer = 1; layer < sockets->scenario->layers_len; layer++) {
+		lab_callers_free(sockets->callers[layer], sockets->scenario, layer);
+		lab_links_fini(&sockets->links[layer]);
+	}
+}
+
+int lab_sockets_start(const struct lab_scenario *scenario, const struct lab_policy *policy, bool faults, uint16_t port,
+    uint64_t zero_ns, uint64_t seed, struct lab_sockets **ret_sockets, struct rea_error_info *ret_info)
 {
 	struct lab_sockets *sockets = calloc(1, sizeof(*sockets));
 	int error = REA_ERR_NOMEM;
@@ -324,14 +396,20 @@ int lab_sockets_start(const struct lab_scenario *scenario, bool faults, uint16_t
 		return error;
 	sockets->scenario = scenario;
 	sockets->stop.fn = on_stop;
+	for (uint32_t layer = 1; layer < scenario->layers_len; layer++) {
+		sockets->links[layer] =
+		    (struct lab_links){.scenario = scenario, .pacer = &sockets->pacer, .failed = on_failed};
+		lab_links_init(&sockets->links[layer]);
+	}
 	if (lab_callee_init(&sockets->callee, scenario, faults, &sockets->agenda, seed) != 0)
 		goto free_sockets;
 	if (loop_init(&sockets->loop, seed) != 0)
 		goto free_callee;
+	sockets->callee.inner = on_inner;
 	error = lab_pacer_init(&sockets->pacer, &sockets->loop, &sockets->agenda, zero_ns);
 	if (error != 0)
 		goto free_loop;
-	error = listen_all(sockets, port, ret_info);
+	error = set_up_layers(sockets, policy, port, seed, ret_info);
 	if (error == 0 && uv_thread_create(&sockets->thread, run, sockets) != 0)
 		error = REA_ERR_NOMEM;
 	if (error == 0) {
@@ -344,6 +422,7 @@ free_loop:
 free_callee:
 	lab_callee_fini(&sockets->callee);
 free_sockets:
+	free_layers(sockets);
 	lab_agenda_fini(&sockets->agenda);
 	free(sockets);
 	return error;
@@ -358,6 +437,8 @@ void lab_sockets_stop(struct lab_sockets *sockets)
 {
 	loop_post(&sockets->loop, &sockets->stop);
 	uv_thread_join(&sockets->thread);
+	for (uint32_t layer = 1; layer < sockets->scenario->layers_len; layer++)
+		lab_links_tell_refused(&sockets->links[layer], &sockets->callee, layer);
 }
 
 struct lab_callee *lab_sockets_callee(struct lab_sockets *sockets)
@@ -382,6 +463,7 @@ void lab_sockets_free(struct lab_sockets *sockets)
 		next = exchange->next;
 		free(exchange);
 	}
+	free_layers(sockets);
 	lab_callee_fini(&sockets->callee);
 	lab_agenda_fini(&sockets->agenda);
 	free(sockets);

@@ -3,6 +3,7 @@
 #include "base/container.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define MEDIAN_STEP 0.02
 #define PARKED_CALLS 1000 /* limits.parked-calls */
@@ -20,7 +21,7 @@ static void init_instances(struct lab_caller *caller, uint32_t count)
 	caller->instances = (struct rea_instances){.items = caller->list, .count = count, .equal_weights = true};
 }
 
-int lab_caller_init(struct lab_caller *caller, const struct lab_policy *policy, const struct lab_scenario *scenario,
+static int init_caller(struct lab_caller *caller, const struct lab_policy *policy, const struct lab_scenario *scenario,
     uint32_t instances, const struct lab_wire *wire, struct lab_agenda *agenda, uint64_t seed)
 {
 	int error = 0;
@@ -34,17 +35,44 @@ int lab_caller_init(struct lab_caller *caller, const struct lab_policy *policy, 
 		error = rea_budget_new(&policy->core.budget, 1, NULL, &caller->budget, NULL);
 	if (error == 0 && policy->core.breaker.enabled)
 		error = rea_breaker_new(&policy->core.breaker, NULL, &caller->breaker, NULL);
-	if (error != 0)
-		lab_caller_fini(caller);
 	return error;
 }
 
-void lab_caller_fini(struct lab_caller *caller)
+static uint32_t count_callers(const struct lab_scenario *scenario, uint32_t layer)
 {
-	rea_budget_free(caller->budget);
-	rea_breaker_free(caller->breaker);
-	caller->budget = NULL;
-	caller->breaker = NULL;
+	return layer == 0 ? scenario->clients : scenario->layers[layer - 1].instances;
+}
+
+int lab_callers_new(const struct lab_policy *policy, const struct lab_scenario *scenario, uint32_t layer, uint32_t instances,
+    const struct lab_wire *wire, struct lab_agenda *agenda, uint64_t seed, struct lab_caller **ret_callers)
+{
+	uint32_t count = count_callers(scenario, layer);
+	struct lab_caller *callers = calloc(count, sizeof(*callers));
+	int error = callers == NULL ? REA_ERR_NOMEM : 0;
+
+	*ret_callers = callers;
+	for (uint32_t i = 0; error == 0 && i < count; i++)
+		error = init_caller(
+		    &callers[i], policy, scenario, instances, wire, agenda, seed + ((uint64_t)(layer + 1) << 32) + i);
+	return error;
+}
+
+void lab_callers_free(struct lab_caller *callers, const struct lab_scenario *scenario, uint32_t layer)
+{
+	for (uint32_t i = 0; callers != NULL && i < count_callers(scenario, layer); i++) {
+		rea_budget_free(callers[i].budget);
+		rea_breaker_free(callers[i].breaker);
+	}
+	free(callers);
+}
+
+uint64_t lab_callers_ejections(const struct lab_caller *callers, const struct lab_scenario *scenario, uint32_t layer)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < count_callers(scenario, layer); i++)
+		count += callers[i].ejections;
+	return count;
 }
 
 /* A limit that follows what is under way. */
@@ -193,4 +221,23 @@ int lab_call_begin(struct lab_call *call, uint64_t deadline_ns, bool chained, ui
 	rea_call_begin(&call->core, options, now_ns);
 	attempt(call, now_ns);
 	return 0;
+}
+
+/* ---- calls of instances ---- */
+
+int lab_call_begin_inner(struct lab_call *call, struct lab_caller *callers, const struct lab_work *cause, uint64_t now_ns)
+{
+	call->caller = &callers[cause->instance->index];
+	call->number = cause->call;
+	call->operation = cause->operation;
+	return lab_call_begin(call, cause->deadline_ns, cause->attempt > 1, now_ns);
+}
+
+void lab_call_answer_cause(struct lab_work *cause, const struct rea_decision *decision, uint64_t now_ns)
+{
+	bool ok = decision->verdict == REA_VERDICT_SUCCESS;
+
+	/* The reply that it got is the one that it gives: a `rea-retry: stop` in it goes up. */
+	cause->stop = decision->stop || decision->reason == REA_REASON_SERVER_REFUSED;
+	lab_callee_done(cause, ok ? LAB_ANSWER_OK : LAB_ANSWER_ERROR, 503, now_ns);
 }

@@ -51,13 +51,20 @@ struct lab_call {
 	bool flying;
 };
 
-/* instances: how many. Returns 0 or REA_ERR_NOMEM. */
-int lab_caller_init(struct lab_caller *caller, const struct lab_policy *policy, const struct lab_scenario *scenario,
-    uint32_t instances, const struct lab_wire *wire, struct lab_agenda *agenda, uint64_t seed);
-void lab_caller_fini(struct lab_caller *caller);
+/* Who asks a layer: as many clients as the scenario has, or the instances of the layer above. instances: of that layer, as they know it. ret_callers is NULL, or for
+ * lab_callers_free, which takes NULL too. Returns 0 or REA_ERR_NOMEM. */
+int lab_callers_new(const struct lab_policy *policy, const struct lab_scenario *scenario, uint32_t layer, uint32_t instances,
+    const struct lab_wire *wire, struct lab_agenda *agenda, uint64_t seed, struct lab_caller **ret_callers);
+void lab_callers_free(struct lab_caller *callers, const struct lab_scenario *scenario, uint32_t layer);
+/* How often they left an instance out. */
+uint64_t lab_callers_ejections(const struct lab_caller *callers, const struct lab_scenario *scenario, uint32_t layer);
 /* number, operation and caller are set. deadline_ns: of what caused it, REA_NEVER = none. chained: that was a retry itself. May end the call at once.
  * Returns 0 or REA_ERR_NOMEM. */
 int lab_call_begin(struct lab_call *call, uint64_t deadline_ns, bool chained, uint64_t now_ns);
+/* The same for a request at an instance that asks the next layer; callers: the instances of its layer. */
+int lab_call_begin_inner(struct lab_call *call, struct lab_caller *callers, const struct lab_work *cause, uint64_t now_ns);
+/* What that came to is the answer of the instance. */
+void lab_call_answer_cause(struct lab_work *cause, const struct rea_decision *decision, uint64_t now_ns);
 /* The attempt under way has ended; latency is filled in here. */
 void lab_call_answered(struct lab_call *call, struct rea_report *report, uint64_t now_ns);
 /* What an answer means to a client of this policy. stop: it says `rea-retry: stop`. */

@@ -31,8 +31,7 @@ struct world {
 	const struct lab_scenario *scenario;
 	struct lab_agenda agenda;
 	struct lab_callee callee;
-	struct lab_caller *clients;               /* of the first layer … */
-	struct lab_caller *inner[LAB_LAYERS_MAX]; /* … and of each deeper one: the instances of the one above */
+	struct lab_caller *callers[LAB_LAYERS_MAX]; /* of each layer: the clients, or the instances of the one above */
 	struct lab_timer arrival;
 	struct rea_random random;
 	double rate;
@@ -180,17 +179,13 @@ static void on_done(struct lab_call *lab, const struct rea_decision *decision, u
 	struct call *call = (struct call *)lab;
 	struct world *world = call->world;
 	struct lab_work *cause = call->cause;
-	bool ok = decision->verdict == REA_VERDICT_SUCCESS;
 
 	if (cause == NULL)
 		lab_measure_done(world->measure, &world->callee, lab->begin_ns, rea_call_attempts(&lab->core),
 		    decision->verdict, decision->reason, now_ns);
 	free_call(call);
-	if (cause == NULL)
-		return;
-	/* The reply that it got is the one that it gives: a `rea-retry: stop` in it goes up. */
-	cause->stop = decision->stop || decision->reason == REA_REASON_SERVER_REFUSED;
-	lab_callee_done(cause, ok ? LAB_ANSWER_OK : LAB_ANSWER_ERROR, 503, now_ns);
+	if (cause != NULL)
+		lab_call_answer_cause(cause, decision, now_ns);
 }
 
 static const struct lab_wire wire = {send_attempt, abandon, on_done};
@@ -207,10 +202,7 @@ static void on_inner(struct lab_work *work, uint64_t now_ns)
 		return;
 	call->cause = work;
 	call->layer = work->instance->layer + 1;
-	call->lab.caller = &world->inner[call->layer][work->instance->index];
-	call->lab.number = work->call;
-	call->lab.operation = work->operation;
-	if (lab_call_begin(&call->lab, work->deadline_ns, work->attempt > 1, now_ns) != 0)
+	if (lab_call_begin_inner(&call->lab, world->callers[call->layer], work, now_ns) != 0)
 		world->error = REA_ERR_NOMEM;
 }
 
@@ -220,7 +212,7 @@ static void begin_call(struct world *world, uint64_t now_ns)
 
 	if (call == NULL)
 		return;
-	call->lab.caller = &world->clients[rea_random_below(&world->random, world->scenario->clients)];
+	call->lab.caller = &world->callers[0][rea_random_below(&world->random, world->scenario->clients)];
 	call->lab.operation = lab_draw_operation(world->scenario, &world->random);
 	call->lab.number = world->calls++;
 	lab_measure_begun(world->measure, now_ns);
@@ -240,26 +232,6 @@ static void on_arrival(struct lab_timer *timer, uint64_t now_ns)
 
 /* ---- the whole ---- */
 
-static int new_callers(struct world *world, const struct lab_policy *policy, uint32_t count, uint32_t layer,
-    uint64_t seed, struct lab_caller **ret_callers)
-{
-	struct lab_caller *callers = calloc(count, sizeof(*callers));
-	int error = callers == NULL ? REA_ERR_NOMEM : 0;
-
-	*ret_callers = callers;
-	for (uint32_t i = 0; error == 0 && i < count; i++)
-		error = lab_caller_init(&callers[i], policy, world->scenario, world->scenario->layers[layer].instances,
-		    &wire, &world->agenda, seed + ((uint64_t)(layer + 1) << 32) + i);
-	return error;
-}
-
-static void free_callers(struct lab_caller *callers, uint32_t count)
-{
-	for (uint32_t i = 0; callers != NULL && i < count; i++)
-		lab_caller_fini(&callers[i]);
-	free(callers);
-}
-
 static int set_up(struct world *world, const struct lab_policy *policy, bool faults, uint64_t seed)
 {
 	const struct lab_scenario *scenario = world->scenario;
@@ -267,11 +239,9 @@ static int set_up(struct world *world, const struct lab_policy *policy, bool fau
 
 	if (error == 0)
 		error = lab_measure_init(world->measure, scenario, world->callee.bins);
-	if (error == 0)
-		error = new_callers(world, policy, scenario->clients, 0, seed, &world->clients);
-	for (uint32_t layer = 1; error == 0 && layer < scenario->layers_len; layer++)
-		error =
-		    new_callers(world, policy, scenario->layers[layer - 1].instances, layer, seed, &world->inner[layer]);
+	for (uint32_t layer = 0; error == 0 && layer < scenario->layers_len; layer++)
+		error = lab_callers_new(policy, scenario, layer, scenario->layers[layer].instances, &wire,
+		    &world->agenda, seed, &world->callers[layer]);
 	if (error == 0)
 		error = lab_agenda_join(&world->agenda, &world->arrival, on_arrival);
 	if (error != 0)
@@ -289,21 +259,11 @@ static void tear_down(struct world *world)
 {
 	const struct lab_scenario *scenario = world->scenario;
 
-	free_callers(world->clients, scenario->clients);
-	for (uint32_t layer = 1; layer < scenario->layers_len; layer++)
-		free_callers(world->inner[layer], scenario->layers[layer - 1].instances);
+	for (uint32_t layer = 0; layer < scenario->layers_len; layer++)
+		lab_callers_free(world->callers[layer], scenario, layer);
 	rea_arena_fini(&world->memory);
 	lab_callee_fini(&world->callee);
 	lab_agenda_fini(&world->agenda);
-}
-
-static uint64_t count_ejections(const struct world *world)
-{
-	uint64_t count = 0;
-
-	for (uint32_t i = 0; i < world->scenario->clients; i++)
-		count += world->clients[i].ejections;
-	return count;
 }
 
 int lab_sim_run(const void *context, const struct lab_scenario *scenario, const struct lab_policy *policy, bool faults,
@@ -326,7 +286,7 @@ int lab_sim_run(const void *context, const struct lab_scenario *scenario, const 
 		error = world->error != 0 ? world->error : world->callee.error;
 	}
 	if (error == 0)
-		lab_measure_finish(ret_measure, &world->callee, count_ejections(world));
+		lab_measure_finish(ret_measure, &world->callee, lab_callers_ejections(world->callers[0], scenario, 0));
 	else
 		lab_measure_fini(ret_measure);
 	tear_down(world);
