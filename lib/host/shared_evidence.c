@@ -2,6 +2,7 @@
 
 #include <rea/time.h>
 
+#include <float.h>
 #include <string.h>
 
 /* 12 bits of epoch; the rest is the value and 1. */
@@ -10,14 +11,20 @@
 #define ONE (UINT64_C(1) << 40)
 #define FLOAT_BITS 32
 #define WINDOW_MS 2000
+/* A clock may have been read later than ours by so much; a time that lies further ahead is none. */
+#define AHEAD_NS REA_NS_PER_S
+/*
+ * One that lies so far ahead is left over from a boot that could not be told from this one, and is written over. Not sooner: who was stopped for a minute
+ * finds times of those who were not, and must not set them back.
+ */
+#define STRANGE_MS UINT64_C(600000)
 
+/* A value above the most that there can be is damaged, or of another boot: it is not there. */
 static uint64_t value_in(uint64_t word, uint32_t epoch, uint64_t otherwise, uint64_t most)
 {
 	uint64_t value = word & (VALUE_MAX + 1);
 
-	if (word >> VALUE_BITS != epoch || value == 0)
-		return otherwise;
-	return rea_time_min(value - 1, most);
+	return word >> VALUE_BITS == epoch && value != 0 && value - 1 <= most ? value - 1 : otherwise;
 }
 
 static uint64_t value_of(const uint64_t *word, uint32_t epoch, uint64_t otherwise, uint64_t most)
@@ -85,10 +92,11 @@ static uint64_t to_ms(uint64_t ns)
 	return ns / REA_NS_PER_MS;
 }
 
-/* Where a value is damaged, or a clock was read later, it is no later than what could be. */
 static uint64_t time_of(const uint64_t *word, uint32_t epoch, uint64_t most_ns)
 {
-	return rea_time_min(rea_time_from_ms(value_of(word, epoch, 0, VALUE_MAX)), most_ns);
+	uint64_t time_ms = value_of(word, epoch, 0, to_ms(rea_time_add(most_ns, AHEAD_NS)));
+
+	return rea_time_min(rea_time_from_ms(time_ms), most_ns);
 }
 
 static struct rea_evidence heat_of(uint64_t value)
@@ -97,7 +105,7 @@ static struct rea_evidence heat_of(uint64_t value)
 	float number;
 
 	memcpy(&number, &bits, sizeof(number));
-	if (kind > REA_EVIDENCE_PUSHBACK || !(number >= 0))
+	if (kind > REA_EVIDENCE_PUSHBACK || !(number >= 0 && number <= FLT_MAX))
 		kind = REA_EVIDENCE_NONE;
 	return (struct rea_evidence){.kind = kind == REA_EVIDENCE_NONE ? REA_EVIDENCE_LATENCY : (enum rea_evidence_kind)kind,
 	    .value = kind == REA_EVIDENCE_NONE ? 0 : (double)number};
@@ -134,6 +142,7 @@ void rea__shared_evidence_push(struct rea__shared_evidence *shared, struct rea__
     const struct rea__evidence *evidence, const struct rea__budget_attempt *attempt)
 {
 	bool ok = attempt != NULL && attempt->result == REA_BUDGET_SUCCESS;
+	uint64_t most_ms = rea_time_add(to_ms(evidence->now_ns), STRANGE_MS);
 
 	if (attempt == NULL) {
 		rea__common_window_add(&common->deposits, epoch, to_ms(evidence->now_ns));
@@ -143,12 +152,12 @@ void rea__shared_evidence_push(struct rea__shared_evidence *shared, struct rea__
 	if (ok || !attempt->stop)
 		update(&shared->success, epoch, ONE, ONE, approach, ok ? ONE : 0);
 	if (ok)
-		update(&shared->ok, epoch, 0, VALUE_MAX, raise, to_ms(evidence->now_ns));
-	update(&shared->trouble, epoch, 0, VALUE_MAX, raise, to_ms(evidence->trouble_ns));
+		update(&shared->ok, epoch, 0, most_ms, raise, to_ms(evidence->now_ns));
+	update(&shared->trouble, epoch, 0, most_ms, raise, to_ms(evidence->trouble_ns));
 	/* Rounded up, lest it ends before it does for who has seen it. What showed it is told first. */
-	if (rea_time_from_ms(value_of(&shared->congested, epoch, 0, VALUE_MAX)) < evidence->congested_until_ns) {
+	if (rea_time_from_ms(value_of(&shared->congested, epoch, 0, most_ms)) < evidence->congested_until_ns) {
 		update(&shared->heat, epoch, 0, VALUE_MAX, put, value_of_heat(evidence->heat));
-		update(&shared->congested, epoch, 0, VALUE_MAX, raise, to_ms(evidence->congested_until_ns) + 1);
+		update(&shared->congested, epoch, 0, most_ms, raise, to_ms(evidence->congested_until_ns) + 1);
 	}
 }
 

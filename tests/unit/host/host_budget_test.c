@@ -430,6 +430,55 @@ static void killed_with_evidence(void **state)
 	rea_budget_free(budget);
 }
 
+/* Times of a boot that could not be told from this one: the file lives longer than the clock. */
+static void times_of_another_boot_are_none(void **state)
+{
+	const uint64_t then_ns = NOW_NS + 3600 * REA_NS_PER_S;
+	struct rea_budget *one = open_budget(&evidence), *two;
+
+	(void)state;
+	end(one, REA_BUDGET_SUCCESS, 1, then_ns);
+	end(one, REA_BUDGET_THROTTLING, 3, then_ns);
+	assert_true(look(one, then_ns).congested_ns >= 300 * REA_NS_PER_MS);
+	rea_budget_free(one);
+	one = open_budget(&evidence);
+	two = open_budget(&evidence);
+	assert_int_equal(look(one, NOW_NS).congested_ns, 0);
+	assert_int_equal(look(two, NOW_NS).congested_ns, 0);
+	/* What is seen now is told again, and ends when it ends. */
+	end(one, REA_BUDGET_THROTTLING, 3, NOW_NS + REA_NS_PER_S);
+	assert_true(look(two, NOW_NS + REA_NS_PER_S).congested_ns >= 300 * REA_NS_PER_MS);
+	assert_int_equal(look(two, NOW_NS + 2 * REA_NS_PER_S).congested_ns, 0);
+	/* So is a success, and it grows old. */
+	end(one, REA_BUDGET_SUCCESS, 1, NOW_NS + 3 * REA_NS_PER_S);
+	assert_int_equal(look(two, NOW_NS + 5 * REA_NS_PER_S).since_success_ns, 2 * REA_NS_PER_S);
+	rea_budget_free(one);
+	rea_budget_free(two);
+}
+
+/* A process that was stopped for a minute still has the time of before in its hands. */
+static void who_was_stopped_sets_nothing_back(void **state)
+{
+	const uint64_t then_ns = NOW_NS + 60 * REA_NS_PER_S;
+	struct rea_budget *stopped = open_budget(&evidence), *other = open_budget(&evidence), *third;
+
+	(void)state;
+	assert_int_equal(look(stopped, NOW_NS).congested_ns, 0);
+	end(other, REA_BUDGET_SUCCESS, 1, then_ns);
+	end(other, REA_BUDGET_THROTTLING, 3, then_ns);
+	end(stopped, REA_BUDGET_SUCCESS, 1, NOW_NS);
+	end(stopped, REA_BUDGET_THROTTLING, 3, NOW_NS);
+	third = open_budget(&evidence);
+	assert_true(look(third, then_ns).congested_ns >= 300 * REA_NS_PER_MS);
+	assert_int_equal(look(third, then_ns).since_success_ns, 0);
+	/* A clock that was read half a second later is no boot. */
+	end(other, REA_BUDGET_THROTTLING, 1, then_ns + 1500 * REA_NS_PER_MS);
+	assert_int_equal(look(third, then_ns + 1000 * REA_NS_PER_MS).congested_ns, 300 * REA_NS_PER_MS);
+	rea_budget_free(stopped);
+	rea_budget_free(other);
+	rea_budget_free(third);
+}
+
 /* Words that nobody of us has written: they count as little as they can. */
 static void damaged_words_do_no_harm(void **state)
 {
@@ -625,6 +674,8 @@ int main(void)
 	    cmocka_unit_test_setup(ten_processes_have_the_evidence_of_one, fresh),
 	    cmocka_unit_test(the_last_token_goes_to_one),
 	    cmocka_unit_test_setup(killed_with_evidence, fresh),
+	    cmocka_unit_test_setup(times_of_another_boot_are_none, fresh),
+	    cmocka_unit_test_setup(who_was_stopped_sets_nothing_back, fresh),
 	    cmocka_unit_test_setup(damaged_words_do_no_harm, fresh),
 	    cmocka_unit_test_setup(what_is_no_budget_is_left_alone, fresh),
 	    cmocka_unit_test_setup(what_others_can_write_is_refused, fresh),
