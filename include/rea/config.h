@@ -172,6 +172,7 @@ struct rea_config_source {
 	const char *password;      /* as written: it may be "file:PATH" */
 	const char *ca_file;       /* PEM, in place of the system's authorities; NULL = those */
 	const char *failover_file; /* holds in place of what the servers say, as long as it is there; NULL = none */
+	bool kitex; /* it is called "Client.Server.retry": a document of Kitex, which is asked beside the others */
 	uint32_t line;
 };
 
@@ -286,6 +287,10 @@ REA_API int rea_config_load(
  * rest is as for rea_config_parse. */
 REA_API int rea_config_with_policy(struct rea_config *base, const char *name, const char *text, size_t length,
     const struct rea_alloc *alloc, struct rea_config **ret_config, struct rea_error_info *ret_info);
+/* A document whose name ends in "Client.Server.retry", as Kitex keeps them, is read as Kitex's clients read it: for the one service of base that is the Server,
+ * below all that `rpc` of base says, which then holds. The text may also be a bundle: REA_CONFIG_BUNDLE, then of each document its length in decimal, a
+ * space, its name, a newline and its bytes; one of ours at most, in place of `rpc` of base, and those of Kitex; one whose Server is no service is left out. */
+#define REA_CONFIG_BUNDLE '\x1e'
 /* The same from a file (at most 16 MiB). REA_ERR_IO too. */
 REA_API int rea_config_load_policy(struct rea_config *base, const char *path, const struct rea_alloc *alloc,
     struct rea_config **ret_config, struct rea_error_info *ret_info);

@@ -50,6 +50,8 @@ static int read_rpc(struct rea__reader *reader, const struct rea__node *node, st
 	/* A contract need not know every gRPC method: the path of a call names it. */
 	if (error == 0)
 		error = read_protocol(reader, reading.grpc, config, false, &config->grpc);
+	if (error == 0)
+		error = rea__kitex_join(reader, config);
 	return error ? error : rea__grpc_join(reader, reading.grpc, config);
 }
 
@@ -102,6 +104,8 @@ static int read_document(struct rea__reader *reader, const struct rea__node *roo
 		error = rea__sources_read(reader, &document, config);
 	if (error == 0)
 		error = rea__services_read(reader, document.services, config);
+	if (error == 0)
+		error = rea__sources_check(reader, config);
 	if (error == 0 && document.registrations != NULL)
 		error = rea__registrations_read(reader, document.registrations, config);
 	if (error == 0)
@@ -174,7 +178,7 @@ static const struct rea__field policy_document_fields[] = {
 static const struct rea__block policy_document_block = {"a policy document", policy_document_fields, 1, REA__NO_LINES};
 
 /* All that is not policy, from base, where it stays. */
-static int borrow(struct rea__reader *reader, const struct rea_config *base, const char *policy_name, struct rea_config *config)
+static int borrow(struct rea__reader *reader, const struct rea_config *base, struct rea_config *config)
 {
 	config->settings = base->settings;
 	memcpy(config->lines, base->lines, sizeof(config->lines));
@@ -188,9 +192,8 @@ static int borrow(struct rea__reader *reader, const struct rea_config *base, con
 	config->contract_files_len = base->contract_files_len;
 	config->profiles = base->profiles;
 	config->profiles_len = base->profiles_len;
-	config->policy_name = rea_arena_string(reader->arena, rea_slice_of(policy_name ? policy_name : ""));
 	config->services = rea_arena_array(reader->arena, base->services_len, sizeof(*config->services));
-	if (config->policy_name == NULL || config->services == NULL)
+	if (config->services == NULL)
 		return rea__nomem(reader);
 	for (size_t i = 0; i < base->services_len; i++)
 		config->services[i] = base->services[i];
@@ -198,13 +201,142 @@ static int borrow(struct rea__reader *reader, const struct rea_config *base, con
 	return 0;
 }
 
+/* `rpc` of the base's own document, with what has come since below it. */
+static int keep_rpc(struct rea__reader *reader, const struct rea_config *base, struct rea_config *config)
+{
+	static const struct rea__node nowhere = {.line = 0};
+	int error = rea__retry_copy(reader, &base->feign, &config->feign);
+
+	if (error == 0)
+		error = rea__retry_copy(reader, &base->grpc, &config->grpc);
+	if (error == 0)
+		error = rea__kitex_join(reader, config);
+	return error ? error : rea__grpc_join(reader, &nowhere, config);
+}
+
 static int read_policy_document(struct rea__reader *reader, const struct rea__node *root, struct rea_config *config)
 {
 	const struct rea__node *rpc = NULL;
 	int error = root ? rea__block_read(reader, root, &policy_document_block, &rpc, NULL) : 0;
 
+	return error ? error : read_rpc(reader, rpc, config);
+}
+
+/* One of the documents that make a policy. */
+struct part {
+	const char *name;
+	struct rea_slice text;
+};
+
+#define PARTS_MAX 9 /* one of ours, and as many of Kitex as there are sources */
+
+struct parts {
+	struct part items[PARTS_MAX];
+	size_t len;
+	bool bundled;
+};
+
+/* LENGTH SPACE NAME NEWLINE, LENGTH bytes. False: it is none. */
+static bool take_part(struct rea__reader *reader, struct rea_slice *rest, struct part *part)
+{
+	const char *newline = rest->length > 0 ? memchr(rest->data, '\n', rest->length) : NULL;
+	struct rea_slice head = rea_slice_make(rest->data, newline ? (size_t)(newline - rest->data) : 0);
+	const char *space = head.length > 0 ? memchr(head.data, ' ', head.length) : NULL;
+	size_t name_at = space ? (size_t)(space - head.data) + 1 : 0;
+	uint64_t length;
+
+	if (space == NULL || !rea_slice_to_u64(rea_slice_make(head.data, name_at - 1), &length) ||
+	    length > rest->length - head.length - 1)
+		return false;
+	part->name = rea_arena_string(reader->arena, rea_slice_make(head.data + name_at, head.length - name_at));
+	part->text = rea_slice_make(newline + 1, (size_t)length);
+	*rest = rea_slice_make(newline + 1 + length, rest->length - head.length - 1 - (size_t)length);
+	return part->name != NULL;
+}
+
+static int split(struct rea__reader *reader, const char *name, struct rea_slice text, struct parts *parts)
+{
+	parts->bundled = text.length > 0 && text.data[0] == REA_CONFIG_BUNDLE;
+	if (!parts->bundled) {
+		parts->items[parts->len++] = (struct part){name ? name : "", text};
+		return 0;
+	}
+	text = rea_slice_make(text.data + 1, text.length - 1);
+	while (text.length > 0)
+		if (parts->len == PARTS_MAX || !take_part(reader, &text, &parts->items[parts->len++])) {
+			memset(reader->info, 0, sizeof(*reader->info));
+			snprintf(reader->info->message, sizeof(reader->info->message), "this is no bundle of documents");
+			return REA_ERR_INVALID;
+		}
+	return 0;
+}
+
+static int read_kitex(struct rea__reader *reader, const struct part *part, bool bundled, struct rea_config *config)
+{
+	static const struct rea__node nowhere = {.line = 1, .column = 1};
+	struct rea_slice name = rea_slice_of(part->name);
+	const struct rea_config_service *service = rea__kitex_service(config, name);
+
+	/* One of a source may be of a service that is there no more. */
+	if (service == NULL)
+		return bundled
+			   ? 0
+			   : rea__refuse(reader, &nowhere,
+				 "its name, Client.Server.retry as Kitex has it, has no service of %s for the Server",
+				 config->name);
+	if (config->kitex == NULL)
+		config->kitex = rea_arena_array(reader->arena, config->services_len, sizeof(*config->kitex));
+	if (config->kitex == NULL)
+		return rea__nomem(reader);
+	if (config->kitex[service->index].entries_len > 0)
+		return rea__refuse(reader, &nowhere, "%s is of the service %s as well",
+		    config->kitex[service->index].file, service->name);
+	return rea__kitex_read(reader, name, &config->kitex[service->index]);
+}
+
+/* do_kitex: only the documents of Kitex; else only ours. */
+static int read_parts(
+    struct rea__reader *reader, const struct parts *parts, bool do_kitex, bool *ret_any, struct rea_config *config)
+{
+	struct rea__tree tree;
+	int error = 0;
+
+	*ret_any = false;
+	for (size_t i = 0; i < parts->len && error == 0; i++) {
+		const struct part *part = &parts->items[i];
+
+		if (rea__kitex_is_name(rea_slice_of(part->name)) != do_kitex)
+			continue;
+		*ret_any = true;
+		error = rea__tree_parse(
+		    part->name, part->text.data, part->text.length, reader->arena->alloc, &tree, reader->info);
+		if (error != 0)
+			return error;
+		reader->tree = &tree;
+		if (do_kitex)
+			error = read_kitex(reader, part, parts->bundled, config);
+		else
+			error = read_policy_document(reader, tree.root, config);
+		if (!do_kitex)
+			config->policy_name = rea_arena_string(reader->arena, rea_slice_of(part->name));
+		rea__tree_free(&tree);
+	}
+	return error;
+}
+
+/* Kitex's come first, as what they say stands below. */
+static int read_policy(
+    struct rea__reader *reader, const struct parts *parts, const struct rea_config *base, struct rea_config *config)
+{
+	const struct rea__tree none = {.file = config->name};
+	bool any;
+	int error = read_parts(reader, parts, true, &any, config);
+
 	if (error == 0)
-		error = read_rpc(reader, rpc, config);
+		error = read_parts(reader, parts, false, &any, config);
+	reader->tree = &none;
+	if (error == 0 && !any)
+		error = keep_rpc(reader, base, config);
 	config->settings.tasks.retries_off = error == 0 && is_switched_off(&config->feign);
 	rea_hash_hex(config->documents_hash, config->version);
 	return error ? error : join_policies(reader, config);
@@ -215,26 +347,23 @@ int rea_config_with_policy(struct rea_config *base, const char *name, const char
 {
 	const struct rea_alloc *a = alloc ? alloc : rea_alloc_default();
 	struct rea_error_info unwanted, *info = ret_info ? ret_info : &unwanted;
-	struct rea__tree tree;
-	struct rea__reader reader = {.tree = &tree, .info = info};
+	struct rea__reader reader = {.info = info};
+	struct parts parts = {.len = 0};
 	struct rea_config *config;
-	int error = rea__tree_parse(name, text, length, a, &tree, info);
+	int error;
 
-	if (error != 0)
-		return error;
 	if (base->base != NULL)
 		base = base->base;
 	config = new_config(base->name, rea_hash_more(base->documents_hash, text, length), a);
-	if (config == NULL) {
-		rea__tree_free(&tree);
+	if (config == NULL)
 		return rea__refuse_nomem(info, name);
-	}
 	config->base = rea_config_ref(base);
 	reader.arena = &config->arena;
-	error = borrow(&reader, base, name, config);
+	error = split(&reader, name, rea_slice_make(text, length), &parts);
 	if (error == 0)
-		error = read_policy_document(&reader, tree.root, config);
-	rea__tree_free(&tree);
+		error = borrow(&reader, base, config);
+	if (error == 0)
+		error = read_policy(&reader, &parts, base, config);
 	if (error != 0)
 		rea_config_unref(config);
 	else
@@ -267,6 +396,8 @@ void rea_config_unref(struct rea_config *config)
 	rea__retry_fini(&config->grpc);
 	for (size_t i = 0; config->base == NULL && config->grpc_configs != NULL && i < config->services_len; i++)
 		rea_map_fini(&config->grpc_configs[i].by_name);
+	for (size_t i = 0; config->kitex != NULL && i < config->services_len; i++)
+		rea_map_fini(&config->kitex[i].by_name);
 	if (config->base == NULL) {
 		rea_map_fini(&config->by_grpc);
 		rea_map_fini(&config->by_name);
@@ -364,6 +495,19 @@ static const struct rea__method_config *find_grpc_method(const struct rea__servi
 	return rea__service_method(own, rea_slice_make(key, length - 1));
 }
 
+/* Kitex names the method of "/S/M" alone. */
+static const struct rea_policy *kitex_policy(
+    const struct rea_config *config, const struct rea_config_service *service, const char *path, size_t length)
+{
+	const struct rea__service_config *own = config->grpc_services[service->index].own;
+	const char *slash = config->kitex != NULL && own != NULL && length > 1 ? memchr(path + 1, '/', length - 1) : NULL;
+	const struct rea__method_config *method = NULL;
+
+	if (slash != NULL && config->kitex[service->index].entries_len > 0)
+		method = rea__service_method(own, rea_slice_make(slash + 1, length - (size_t)(slash - path) - 1));
+	return method != NULL ? method->policy : service->grpc_policy;
+}
+
 const struct rea_policy *rea_config_grpc_policy(
     const struct rea_config *config, const struct rea_config_service *service, const char *path, size_t length)
 {
@@ -373,7 +517,7 @@ const struct rea_policy *rea_config_grpc_policy(
 	if (method != NULL)
 		return method->policy;
 	if (grpc->config == NULL || length == 0)
-		return service->grpc_policy;
+		return kitex_policy(config, service, path, length);
 	return grpc->policies[rea__grpc_config_find(grpc->config, rea_slice_make(path + 1, length - 1))];
 }
 

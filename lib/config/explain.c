@@ -66,8 +66,8 @@ static const char *place_name(enum rea__place place)
 		return "service";
 	case REA__PLACE_METHOD:
 		return "method";
-	case REA__PLACE_GRPC_CONFIG:
-		return "service config";
+	case REA__PLACE_WISH:
+		return "wish";
 	case REA__PLACE_PROFILE:
 		break;
 	}
@@ -150,15 +150,15 @@ static const char *attempts_text(uint32_t attempts, char *text, size_t size)
 
 static void put_attempts(const struct out *out, const struct subject *subject)
 {
+	const struct rea__stack_item *enabled = rea__stack_source(&subject->stack, REA_POLICY_ENABLED);
 	const struct rea_policy *policy = &subject->policy;
 	uint32_t attempts = attempts_of(policy, subject->served);
 	char text[96], source[192];
 
 	put(out, "\nattempts: %s", attempts_text(attempts, text, sizeof(text)));
 	if (!policy->enabled)
-		put(out, ": enabled is false (%s)",
-		    source_text(rea__stack_source(&subject->stack, REA_POLICY_ENABLED), REA_POLICY_ENABLED, source,
-			sizeof(source)));
+		put(out, ": enabled is false (%s%s%s)", source_text(enabled, REA_POLICY_ENABLED, source, sizeof(source)),
+		    enabled && enabled->note ? ": " : "", enabled && enabled->note ? enabled->note : "");
 	else if (policy->mode == REA_MODE_OBSERVE)
 		put(out, ": mode observe only tells what it would do (%u attempts)", rea_policy_attempts(policy));
 	else if (attempts < rea_policy_attempts(policy))
@@ -315,9 +315,18 @@ static void put_forbidden(const struct out *out, const struct subject *subject)
 
 /* ------------------------------------------------------------------ gRPC */
 
-static const struct rea__grpc_config *grpc_config_of(const struct subject *subject)
+static const struct rea__wishes *grpc_config_of(const struct subject *subject)
 {
 	return subject->served ? subject->config->grpc_services[subject->served->index].config : NULL;
+}
+
+static const struct rea__wishes *kitex_of(const struct subject *subject)
+{
+	const struct rea_config *config = subject->config;
+
+	return subject->served != NULL && config->kitex != NULL && config->kitex[subject->served->index].entries_len > 0
+		   ? &config->kitex[subject->served->index]
+		   : NULL;
 }
 
 /* An operation whose path, "/package.Service/Method", is its key. */
@@ -347,12 +356,15 @@ static bool has_grpc(const struct subject *subject)
 
 static void find_policy(struct subject *subject)
 {
-	const struct rea__grpc_config *grpc = subject->grpc ? grpc_config_of(subject) : NULL;
+	const struct rea__wishes *grpc = subject->grpc ? grpc_config_of(subject) : NULL, *kitex = kitex_of(subject);
 
 	subject->stack = (struct rea__stack){.global_index = SIZE_MAX};
 	if (grpc != NULL)
-		rea__stack_push_grpc(&subject->stack, grpc,
+		rea__stack_push_wish(&subject->stack, grpc,
 		    subject->method ? rea__grpc_config_find_key(grpc, rea_slice_of(subject->method)) : 0);
+	else if (kitex != NULL)
+		rea__stack_push_wish(&subject->stack, kitex,
+		    subject->method ? rea__kitex_find_key(kitex, rea_slice_of(subject->method)) : 0);
 	rea__stack_push(&subject->stack, REA__PLACE_GLOBAL,
 	    subject->grpc ? &subject->config->grpc.global : &subject->config->feign.global);
 	if (subject->own != NULL)
@@ -550,6 +562,10 @@ static void explain_overview(const struct out *out, const struct subject *subjec
 	put(out, "%s, version %s\n", subject->config->name, subject->config->version);
 	if (subject->config->policy_name != NULL)
 		put(out, "rpc stands in %s\n", subject->config->policy_name);
+	for (size_t i = 0; subject->config->kitex != NULL && i < subject->config->services_len; i++)
+		if (subject->config->kitex[i].entries_len > 0)
+			put(out, "below rpc, for calls of %s: %s\n", subject->config->services[i].name,
+			    subject->config->kitex[i].file);
 	put(out, "\n");
 	put_settings(out, subject->config);
 	put(out, "\nrpc.feign.retry, for every service without settings of its own\n\n");

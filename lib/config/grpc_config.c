@@ -314,9 +314,9 @@ static int read_name(struct rea__reader *reader, const struct rea__node *node, c
 }
 
 static int add_entry(struct rea__reader *reader, const struct rea__node *node, const struct reading *reading,
-    const char *name, struct rea__grpc_config *grpc)
+    const char *name, struct rea__wishes *grpc)
 {
-	struct rea__grpc_entry *entry;
+	struct rea__wish *entry;
 	uint32_t at;
 
 	/* The default one is there already, for retryThrottling; it may be said once. */
@@ -338,8 +338,8 @@ static int add_entry(struct rea__reader *reader, const struct rea__node *node, c
 
 /* ---- the document ---- */
 
-static int read_method_config(struct rea__reader *reader, const struct rea__node *node, const struct reading *whole,
-    struct rea__grpc_config *grpc)
+static int read_method_config(
+    struct rea__reader *reader, const struct rea__node *node, const struct reading *whole, struct rea__wishes *grpc)
 {
 	struct reading reading = *whole;
 	const struct rea__node *names = rea__node_child(node, "name"), *item;
@@ -361,7 +361,7 @@ static int read_method_config(struct rea__reader *reader, const struct rea__node
 }
 
 /* What a methodConfig would be with rea's defaults alone: is it a policy? */
-static int check_entry(struct rea__reader *reader, const struct rea__grpc_entry *entry, const struct rea__node *at)
+static int check_entry(struct rea__reader *reader, const struct rea__wish *entry, const struct rea__node *at)
 {
 	const struct rea_policy_layer *const layers[] = {&entry->keys};
 	struct rea_error_info wrong;
@@ -384,7 +384,7 @@ static size_t count_names(const struct rea__node *configs)
 	return count;
 }
 
-static int read_document(struct rea__reader *reader, struct rea__grpc_config *grpc)
+static int read_document(struct rea__reader *reader, struct rea__wishes *grpc)
 {
 	static const struct rea__node nothing = {.line = 1, .column = 1};
 	const struct rea__node *root = reader->tree->root ? reader->tree->root : &nothing, *configs, *item;
@@ -406,7 +406,7 @@ static int read_document(struct rea__reader *reader, struct rea__grpc_config *gr
 	    rea_map_insert(&grpc->by_name, REA_SLICE_LIT(""), 0) != 0)
 		return rea__nomem(reader);
 	grpc->entries_len = 1;
-	grpc->entries[0] = (struct rea__grpc_entry){.name = ""};
+	grpc->entries[0] = (struct rea__wish){.name = ""};
 	for (item = configs ? configs->first : NULL; item != NULL && error == 0; item = item->next) {
 		size_t before = grpc->entries_len;
 
@@ -441,8 +441,8 @@ static int note_file(struct rea__reader *reader, struct rea_config *config, cons
 	return 0;
 }
 
-int rea__grpc_config_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
-    struct rea__grpc_config *ret_grpc)
+int rea__grpc_config_read(
+    struct rea__reader *reader, const struct rea__node *node, struct rea_config *config, struct rea__wishes *ret_grpc)
 {
 	struct rea_buffer content = {.alloc = &config->alloc};
 	struct rea__tree tree;
@@ -482,7 +482,7 @@ int rea__grpc_config_read(struct rea__reader *reader, const struct rea__node *no
 
 /* ---- finding ---- */
 
-size_t rea__grpc_config_find(const struct rea__grpc_config *grpc, struct rea_slice path)
+size_t rea__grpc_config_find(const struct rea__wishes *grpc, struct rea_slice path)
 {
 	const char *slash = path.length > 0 ? memchr(path.data, '/', path.length) : NULL;
 	uint32_t entry;
@@ -508,7 +508,7 @@ static size_t likeness(const char *name, struct rea_slice key)
 		   : 0;
 }
 
-size_t rea__grpc_config_find_key(const struct rea__grpc_config *grpc, struct rea_slice key)
+size_t rea__grpc_config_find_key(const struct rea__wishes *grpc, struct rea_slice key)
 {
 	size_t best = 0, best_likeness = 0;
 
@@ -523,10 +523,11 @@ size_t rea__grpc_config_find_key(const struct rea__grpc_config *grpc, struct rea
 	return best;
 }
 
-void rea__stack_push_grpc(struct rea__stack *stack, const struct rea__grpc_config *grpc, size_t entry)
+void rea__stack_push_wish(struct rea__stack *stack, const struct rea__wishes *wishes, size_t entry)
 {
-	stack->items[stack->len++] = (struct rea__stack_item){.keys = &grpc->entries[entry].keys,
-	    .lines = grpc->entries[entry].lines,
-	    .place = REA__PLACE_GRPC_CONFIG,
-	    .file = grpc->file};
+	stack->items[stack->len++] = (struct rea__stack_item){.keys = &wishes->entries[entry].keys,
+	    .lines = wishes->entries[entry].lines,
+	    .place = REA__PLACE_WISH,
+	    .file = wishes->file,
+	    .note = wishes->entries[entry].note};
 }

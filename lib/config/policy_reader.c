@@ -79,7 +79,7 @@ static void push_profile(
 		chain[depth++] = profile;
 	while (depth-- > 0)
 		stack->items[stack->len++] = (struct rea__stack_item){
-		    chain[depth]->keys, chain[depth]->lines, chain[depth], place, profile_line, NULL};
+		    chain[depth]->keys, chain[depth]->lines, chain[depth], place, profile_line, NULL, NULL};
 }
 
 void rea__stack_push(struct rea__stack *stack, enum rea__place place, const struct rea__level *level)
@@ -92,7 +92,7 @@ void rea__stack_push(struct rea__stack *stack, enum rea__place place, const stru
 	push_profile(stack, place, key->profile, rea__lines_of_profile(level->lines, key->keys.set));
 	if (place == REA__PLACE_GLOBAL)
 		stack->global_index = stack->len;
-	stack->items[stack->len++] = (struct rea__stack_item){&key->keys, level->lines, NULL, place, 0, NULL};
+	stack->items[stack->len++] = (struct rea__stack_item){&key->keys, level->lines, NULL, place, 0, NULL, NULL};
 }
 
 void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_policy)
@@ -410,10 +410,10 @@ int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, co
 	return error;
 }
 
-/* ------------------------------------------------------------------ gRPC service configs */
+/* ------------------------------------------------------------------ wishes of other documents */
 
-/* The policy of an entry of a gRPC service config with these levels above it. node: where what does not fit together is told of. */
-static int join_policy(struct rea__reader *reader, const struct rea__node *node, const struct rea__grpc_config *grpc,
+/* The policy of a wish with these levels above it. node: where what does not fit together is told of. */
+static int join_policy(struct rea__reader *reader, const struct rea__node *node, const struct rea__wishes *wishes,
     size_t entry, const struct rea__level *const *levels, size_t levels_len, const struct rea_policy **ret_policy)
 {
 	static const enum rea__place places[] = {REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA__PLACE_METHOD};
@@ -423,14 +423,14 @@ static int join_policy(struct rea__reader *reader, const struct rea__node *node,
 
 	if (policy == NULL)
 		return rea__nomem(reader);
-	rea__stack_push_grpc(&stack, grpc, entry);
+	rea__stack_push_wish(&stack, wishes, entry);
 	for (size_t i = 0; i < levels_len; i++)
 		rea__stack_push(&stack, places[i], levels[i]);
 	rea__stack_merge(&stack, policy);
 	memset(&wrong, 0, sizeof(wrong));
-	/* A profile's full jitter above a service config is checked where the levels were read. */
+	/* A profile's full jitter above a wish is checked where the levels were read. */
 	if (rea_policy_validate(policy, &wrong) != 0)
-		return rea__refuse(reader, node, "with %s: %s", grpc->file, wrong.message);
+		return rea__refuse(reader, node, "with %s: %s", wishes->file, wrong.message);
 	*ret_policy = policy;
 	return 0;
 }
@@ -487,6 +487,153 @@ int rea__grpc_join(struct rea__reader *reader, const struct rea__node *node, str
 			grpc->budget = &service->grpc_policy->budget;
 	}
 	return 0;
+}
+
+/* ------------------------------------------------------------------ Kitex */
+
+static bool has_method(const struct rea__service_config *service, const char *key)
+{
+	return rea__service_method(service, rea_slice_of(key)) != NULL;
+}
+
+static int add_method(struct rea__reader *reader, struct rea__service_config *service, const char *key)
+{
+	service->methods[service->methods_len] = (struct rea__method_config){.key = key};
+	return rea_map_insert(&service->by_key, rea_slice_of(key), (uint32_t)service->methods_len++) != 0
+		   ? rea__nomem(reader)
+		   : 0;
+}
+
+/* Room for the methods that the wishes name: those of the contract by its keys, the rest by their own names. */
+static int add_methods(struct rea__reader *reader, const struct rea__wishes *wishes,
+    const struct rea_contract *contract, struct rea__service_config *service)
+{
+	size_t declared = contract ? rea_contract_count(contract) : 0;
+	struct rea__method_config *methods =
+	    rea_arena_array(reader->arena, service->methods_len + declared + wishes->entries_len, sizeof(*methods));
+	int error = 0;
+
+	if (methods == NULL)
+		return rea__nomem(reader);
+	if (service->methods_len > 0)
+		memcpy(methods, service->methods, service->methods_len * sizeof(*methods));
+	service->methods = methods;
+	for (size_t i = 0; i < declared && error == 0; i++) {
+		const char *key = rea_contract_operation(contract, i)->key;
+
+		if (rea__kitex_find_key(wishes, rea_slice_of(key)) > 0 && !has_method(service, key))
+			error = add_method(reader, service, key);
+	}
+	for (size_t i = 1; i < wishes->entries_len && error == 0; i++)
+		if (!has_method(service, wishes->entries[i].name))
+			error = add_method(reader, service, wishes->entries[i].name);
+	return error;
+}
+
+/* The settings of a service, with none in them when the document says nothing. */
+static int open_service(
+    struct rea__reader *reader, struct rea__retry *retry, const char *name, struct rea__service_config **ret_service)
+{
+	struct rea__service_config *services;
+	uint32_t index;
+
+	if (rea_map_find(&retry->by_name, rea_slice_of(name), &index)) {
+		*ret_service = &retry->services[index];
+		return 0;
+	}
+	services = rea_arena_array(reader->arena, retry->services_len + 1, sizeof(*services));
+	if (services == NULL)
+		return rea__nomem(reader);
+	if (retry->services_len > 0)
+		memcpy(services, retry->services, retry->services_len * sizeof(*services));
+	retry->services = services;
+	retry->by_name.alloc = reader->arena->alloc;
+	*ret_service = &services[retry->services_len];
+	**ret_service = (struct rea__service_config){.name = name, .by_key = {.alloc = reader->arena->alloc}};
+	return rea_map_insert(&retry->by_name, rea_slice_of(name), (uint32_t)retry->services_len++) != 0
+		   ? rea__nomem(reader)
+		   : 0;
+}
+
+static int join_kitex(struct rea__reader *reader, struct rea__retry *retry, const struct rea__wishes *wishes,
+    const char *name, const struct rea_contract *contract)
+{
+	static const struct rea__node nowhere = {.line = 0};
+	const struct rea__level *levels[3] = {&retry->global, NULL, NULL};
+	struct rea__service_config *service;
+	int error = open_service(reader, retry, name, &service);
+
+	if (error == 0)
+		error = add_methods(reader, wishes, contract, service);
+	if (error != 0)
+		return error;
+	levels[1] = &service->level;
+	error = join_policy(reader, &nowhere, wishes, 0, levels, 2, &service->policy);
+	for (size_t i = 0; i < service->methods_len && error == 0; i++) {
+		struct rea__method_config *method = &service->methods[i];
+
+		levels[2] = &method->level;
+		error = join_policy(reader, &nowhere, wishes, rea__kitex_find_key(wishes, rea_slice_of(method->key)),
+		    levels, 3, &method->policy);
+	}
+	return error;
+}
+
+int rea__kitex_join(struct rea__reader *reader, struct rea_config *config)
+{
+	int error = 0;
+
+	for (size_t i = 0; config->kitex != NULL && i < config->services_len && error == 0; i++) {
+		const struct rea_config_service *service = &config->services[i];
+		const struct rea__wishes *wishes = &config->kitex[i];
+
+		if (wishes->entries_len == 0)
+			continue;
+		error = join_kitex(reader, &config->feign, wishes, service->name, service->contract);
+		/* A gRPC service config stands in our own document, so it is the nearer one. */
+		if (error == 0 && (config->grpc_configs == NULL || config->grpc_configs[i].entries_len == 0))
+			error = join_kitex(reader, &config->grpc, wishes, service->name, service->contract);
+	}
+	return error;
+}
+
+/* ------------------------------------------------------------------ copies, ends */
+
+static int copy_service(struct rea__reader *reader, const struct rea__service_config *from, struct rea__service_config *service)
+{
+	struct rea__method_config *methods = rea_arena_array(reader->arena, from->methods_len, sizeof(*methods));
+
+	*service = *from;
+	service->by_key = (struct rea_map){.alloc = reader->arena->alloc};
+	if (methods == NULL || rea_map_reserve(&service->by_key, from->methods_len) != 0)
+		return rea__nomem(reader);
+	if (from->methods_len > 0)
+		memcpy(methods, from->methods, from->methods_len * sizeof(*methods));
+	service->methods = methods;
+	for (size_t i = 0; i < from->methods_len; i++)
+		if (rea_map_insert(&service->by_key, rea_slice_of(methods[i].key), (uint32_t)i) != 0)
+			return rea__nomem(reader);
+	return 0;
+}
+
+int rea__retry_copy(struct rea__reader *reader, const struct rea__retry *from, struct rea__retry *ret_retry)
+{
+	struct rea__service_config *services = rea_arena_array(reader->arena, from->services_len, sizeof(*services));
+	int error = 0;
+
+	*ret_retry = *from;
+	ret_retry->services = services;
+	ret_retry->services_len = 0;
+	ret_retry->by_name = (struct rea_map){.alloc = reader->arena->alloc};
+	if (services == NULL || rea_map_reserve(&ret_retry->by_name, from->services_len) != 0)
+		return rea__nomem(reader);
+	for (size_t i = 0; i < from->services_len && error == 0; i++) {
+		ret_retry->services_len++;
+		error = copy_service(reader, &from->services[i], &services[i]);
+		if (error == 0 && rea_map_insert(&ret_retry->by_name, rea_slice_of(services[i].name), (uint32_t)i) != 0)
+			error = rea__nomem(reader);
+	}
+	return error;
 }
 
 void rea__retry_fini(struct rea__retry *retry)

@@ -23,17 +23,11 @@
 
 /* How many profiles may be based on one another. */
 #define REA__PROFILE_DEPTH_MAX 8
-/* An entry of a gRPC service config; global, service and method, each with its profiles below it. */
+/* A caller's wish; global, service and method, each with its profiles below it. */
 #define REA__STACK_MAX (1 + 3 * (1 + REA__PROFILE_DEPTH_MAX))
 
-/* GRPC_CONFIG: a gRPC service config, below all that our own documents say. */
-enum rea__place {
-	REA__PLACE_PROFILE,
-	REA__PLACE_GLOBAL,
-	REA__PLACE_SERVICE,
-	REA__PLACE_METHOD,
-	REA__PLACE_GRPC_CONFIG
-};
+/* WISH: a gRPC service config or a document of Kitex, below all that our own documents say. */
+enum rea__place { REA__PLACE_PROFILE, REA__PLACE_GLOBAL, REA__PLACE_SERVICE, REA__PLACE_METHOD, REA__PLACE_WISH };
 
 struct rea__profile {
 	const char *name;
@@ -126,6 +120,8 @@ int rea__retry_read(struct rea__reader *reader, const struct rea__node *node, co
  * node: the `retry` block, for what does not fit together; NULL = there is none. */
 int rea__grpc_join(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config);
 void rea__retry_fini(struct rea__retry *retry);
+/* The same once more, so that policies can be put in its place. from: lives longer. ret_retry: as above. */
+int rea__retry_copy(struct rea__reader *reader, const struct rea__retry *from, struct rea__retry *ret_retry);
 const struct rea__service_config *rea__retry_service(const struct rea__retry *retry, struct rea_slice name);
 const struct rea__method_config *rea__service_method(const struct rea__service_config *service, struct rea_slice key);
 
@@ -137,7 +133,8 @@ struct rea__stack {
 		const struct rea__profile *profile; /* NULL = the level itself */
 		enum rea__place place;
 		uint32_t profile_line; /* where the level names the profile */
-		const char *file;      /* of a gRPC service config */
+		const char *file;      /* of a wish */
+		const char *note;      /* of a wish */
 	} items[REA__STACK_MAX];
 	size_t len;
 	size_t global_index; /* SIZE_MAX = none */
@@ -147,19 +144,20 @@ void rea__stack_merge(const struct rea__stack *stack, struct rea_policy *ret_pol
 /* The item that decides a key, or NULL when the default holds. */
 const struct rea__stack_item *rea__stack_source(const struct rea__stack *stack, enum rea_policy_key key);
 
-/* ------------------------------------------------------------------ gRPC service configs */
+/* ------------------------------------------------------------------ documents of other programs */
 
-/* What a gRPC service config says of a method, of a service or of all. */
-struct rea__grpc_entry {
-	const char *name; /* "package.Service/Method", "package.Service/" or "" */
+/* What such a document says of a method, of a service or of all. */
+struct rea__wish {
+	const char *name; /* gRPC: "package.Service/Method", "package.Service/" or ""; Kitex: "Method" or "", which is "*" */
 	struct rea_policy_layer keys;
 	const uint32_t *lines; /* see struct rea__level */
+	const char *note;      /* why retries are off though the document is not; NULL = no word */
 };
 
-/* The document that a service names. Part of the base: it stays when the policy is replaced. */
-struct rea__grpc_config {
+/* A gRPC service config, or a document of Kitex. */
+struct rea__wishes {
 	const char *file;
-	struct rea__grpc_entry *entries; /* the first one is "" */
+	struct rea__wish *entries; /* the first one is "" */
 	size_t entries_len;
 	struct rea_map by_name;
 };
@@ -167,19 +165,30 @@ struct rea__grpc_config {
 /* What holds for the gRPC calls of a service. */
 struct rea__grpc_service {
 	const struct rea__service_config *own;  /* of rpc.grpc.retry; NULL = nothing */
-	const struct rea__grpc_config *config;  /* NULL = none */
+	const struct rea__wishes *config;       /* NULL = none */
 	const struct rea_policy **policies;     /* one per entry of config, with all that stands above it but methods */
 	const struct rea_budget_policy *budget; /* NULL = nothing of gRPC's says one */
 };
 
 /* services.<name>.grpc-service-config: read the document that node names. */
-int rea__grpc_config_read(struct rea__reader *reader, const struct rea__node *node, struct rea_config *config,
-    struct rea__grpc_config *ret_grpc);
+int rea__grpc_config_read(
+    struct rea__reader *reader, const struct rea__node *node, struct rea_config *config, struct rea__wishes *ret_grpc);
 /* The entry for "package.Service/Method", the most special one there is. */
-size_t rea__grpc_config_find(const struct rea__grpc_config *grpc, struct rea_slice path);
+size_t rea__grpc_config_find(const struct rea__wishes *grpc, struct rea_slice path);
 /* The same for a method key, "package.Service_Method". */
-size_t rea__grpc_config_find_key(const struct rea__grpc_config *grpc, struct rea_slice key);
-void rea__stack_push_grpc(struct rea__stack *stack, const struct rea__grpc_config *grpc, size_t entry);
+size_t rea__grpc_config_find_key(const struct rea__wishes *grpc, struct rea_slice key);
+void rea__stack_push_wish(struct rea__stack *stack, const struct rea__wishes *wishes, size_t entry);
+
+/* Is this what Kitex calls a retry document, "Client.Server.retry" behind the last slash? */
+bool rea__kitex_is_name(struct rea_slice name);
+/* The service that such a name means: the longest that the name has before ".retry". NULL = none of these. */
+const struct rea_config_service *rea__kitex_service(const struct rea_config *config, struct rea_slice name);
+/* Read one. name: copied. ret_wishes: zeroed; its map is to be freed in any case. */
+int rea__kitex_read(struct rea__reader *reader, struct rea_slice name, struct rea__wishes *ret_wishes);
+/* The wish for a method key, "echo" or "Echo_echo". */
+size_t rea__kitex_find_key(const struct rea__wishes *wishes, struct rea_slice key);
+/* Put config->kitex below what config->feign and config->grpc say: policies of services that have such wishes are made anew. */
+int rea__kitex_join(struct rea__reader *reader, struct rea_config *config);
 
 /* ------------------------------------------------------------------ the rest of the document */
 
@@ -262,8 +271,9 @@ struct rea_config {
 	struct rea_map by_name;                  /* of services */
 	struct rea_map by_host;                  /* names and hosts in lower case */
 	struct rea_map by_grpc;                  /* "package.Service" and "package.*" */
-	struct rea__grpc_config *grpc_configs;   /* one per service */
+	struct rea__wishes *grpc_configs;        /* one per service */
 	struct rea__grpc_service *grpc_services; /* one per service */
+	struct rea__wishes *kitex;               /* one per service; NULL = no document of Kitex */
 	struct rea_contract **contracts;         /* one per service, owned; NULL = none */
 	struct rea_config_contract_file *contract_files;
 	size_t contract_files_len;
@@ -282,6 +292,8 @@ const struct rea_config_health *rea__health_defaults(void);
 /* What hangs on tasks: policy, urls, targets. After the services. */
 int rea__tasks_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config);
 int rea__sources_read(struct rea__reader *reader, const struct rea__document *document, struct rea_config *config);
+/* After the services: those that documents of Kitex are for must be there. */
+int rea__sources_check(struct rea__reader *reader, const struct rea_config *config);
 /* What a service says of its instances, but for a list of them. nodes: by enum rea_config_discovery_kind, NULL = absent; one of them is not. */
 int rea__discovery_read(struct rea__reader *reader, const struct rea__node *const nodes[REA_DISCOVERY_ETCD + 1],
     const struct rea_config *config, struct rea_config_service *service);

@@ -341,6 +341,8 @@ static int read_policies(struct rea__reader *reader, const struct rea__node *nod
 		return rea__nomem(reader);
 	for (; item != NULL && error == 0; item = item->next)
 		error = read_source(reader, item, &config->settings, &sources[config->settings.sources.policy_len++]);
+	for (size_t i = 0; i < config->settings.sources.policy_len && error == 0; i++)
+		sources[i].kitex = rea__kitex_is_name(rea_slice_of(sources[i].name));
 	config->settings.sources.policy = sources;
 	return error;
 }
@@ -361,4 +363,19 @@ int rea__sources_read(struct rea__reader *reader, const struct rea__document *do
 	if (error == 0 && document->sources != NULL)
 		error = read_policies(reader, document->sources, config);
 	return error;
+}
+
+int rea__sources_check(struct rea__reader *reader, const struct rea_config *config)
+{
+	for (size_t i = 0; i < config->settings.sources.policy_len; i++) {
+		const struct rea_config_source *source = &config->settings.sources.policy[i];
+		const struct rea__node at = {.line = source->line, .column = 1};
+		char quote[REA__QUOTE_SIZE];
+
+		if (source->kitex && rea__kitex_service(config, rea_slice_of(source->name)) == NULL)
+			return rea__refuse(reader, &at,
+			    "%s is a name as Kitex has it, Client.Server.retry, and no service here is its Server",
+			    rea__quote(rea_slice_of(source->name), quote));
+	}
+	return 0;
 }

@@ -116,6 +116,8 @@ struct admin_sources {
 	const struct rea_event_ring *ring;       /* borrowed while the admin lives; NULL = no events are kept */
 	struct rea_event_sqlite_reader *history; /* the same, of events that the ring has no more; NULL = none */
 	enum admin_readiness (*readiness)(void *user_data);
+	/* What is wrong although calls work, in the body of /readyz: a line each with answer_put_text, begun with a newline. NULL = nothing ever is. */
+	void (*troubles)(struct answer *answer, void *user_data);
 	void (*metrics)(struct rea_prometheus *out, void *user_data); /* writes everything there is to count */
 	void (*config)(struct admin_config *ret_config, void *user_data);
 	/* False: there is no service of this name. */

@@ -204,6 +204,8 @@ static void answer_readyz(struct answer *answer, const struct request *request)
 
 	answer_begin(answer, readiness == ADMIN_READY ? 200 : 503, "text/plain; charset=utf-8");
 	answer_put_text(answer, names[readiness]);
+	if (request->sources->troubles != NULL)
+		request->sources->troubles(answer, request->sources->user_data);
 }
 
 static void answer_version(struct answer *answer, const struct request *request)

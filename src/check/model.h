@@ -130,6 +130,10 @@ struct check_target {
 	struct check_place read_place;
 	bool keyed;     /* its writes carry an Idempotency-Key, or are declared to be repeatable */
 	bool read_only; /* it makes no writes, by its name */
+	/* rea: the gRPC service config that it takes its retries from, by its path beside the file; NULL = none */
+	const char *grpc_config;
+	struct check_place grpc_place;
+	uint32_t grpc_requests; /* that it makes of one call by it */
 };
 
 struct check_app {

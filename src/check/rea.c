@@ -118,6 +118,67 @@ static void add_service(struct check *check, struct check_file *file, const stru
 	}
 }
 
+/* ------------------------------------------------------------------ what stands in the tree alone */
+
+static void check_verify(struct check *check, const struct check_file *file, const char *service, const struct check_node *tls)
+{
+	const struct check_node *verify = check_node_get(tls, "verify");
+
+	if (verify != NULL && check_is(check_node_string(tls, "verify"), "false"))
+		check_find(check, "RC27", CHECK_WARNING, check_key_place(file, verify), service,
+		    check_text(check, "service %s: whoever answers at its address is believed", service),
+		    "ca-file with the authority that signs its certificates, server-name where they name it otherwise");
+}
+
+/* The path of a file that is named in this one. */
+static const char *beside(struct check *check, const struct check_file *file, struct rea_slice named)
+{
+	const char *slash = strrchr(file->name, '/');
+	int directory = slash != NULL && named.length > 0 && named.data[0] != '/' ? (int)(slash + 1 - file->name) : 0;
+
+	return check_text(check, "%.*s%.*s", directory, file->name, (int)named.length, named.data);
+}
+
+static uint32_t requests_by(const struct rea_config_service *service, const struct rea_policy *policy)
+{
+	return policy->enabled && policy->mode != REA_MODE_OBSERVE ? rea_config_attempts(service, policy) : 1;
+}
+
+static void check_service(struct check *check, const struct check_file *file, const struct rea_config *config,
+    const struct rea_config_service *service, struct check_target *target, const struct check_node *node)
+{
+	const struct check_node *named = check_node_get(node, "grpcserviceconfig");
+	size_t operations = service->contract != NULL ? rea_contract_count(service->contract) : 0;
+
+	check_verify(check, file, target->name, check_node_get(node, "tls"));
+	if (named == NULL || named->kind != CHECK_SCALAR)
+		return;
+	target->grpc_config = beside(check, file, check_node_text(named));
+	target->grpc_place = check_key_place(file, named);
+	target->grpc_requests = requests_by(service, service->grpc_policy);
+	for (size_t i = 0; i < operations; i++) {
+		const char *path = rea_contract_operation(service->contract, i)->path;
+		uint32_t requests = requests_by(service, rea_config_grpc_policy(config, service, path, strlen(path)));
+
+		target->grpc_requests = requests > target->grpc_requests ? requests : target->grpc_requests;
+	}
+}
+
+static void check_services(
+    struct check *check, const struct check_file *file, const struct rea_config *config, const struct check_node *root)
+{
+	for (const struct check_node *node = check_node_first(check_node_get(root, "services")); node != NULL;
+	     node = node->next) {
+		const struct rea_config_service *service =
+		    node->key ? rea_config_find_service(config, node->key->text, node->key->length) : NULL;
+
+		for (struct check_target *target = file->app->targets; service != NULL && target != NULL;
+		     target = target->next)
+			if (strcmp(target->name, check_shown(check, rea_slice_of(service->name))) == 0)
+				check_service(check, file, config, service, target, node);
+	}
+}
+
 /* ------------------------------------------------------------------ what the reader accepts and RC14 does not */
 
 /* The reader has made sure that the contract declares the operation. */
@@ -197,8 +258,10 @@ int check_read_rea(struct check *check, struct check_file *file, struct rea_erro
 	error = check_tree_parse(check, file, false, &tree, info);
 	for (size_t i = 0; i < rea_config_services_count(config) && i < CHECK_TARGETS_MAX; i++)
 		add_service(check, file, rea_config_service(config, i));
-	if (error == 0 && tree != NULL && tree->root != NULL)
+	if (error == 0 && tree != NULL && tree->root != NULL) {
+		check_services(check, file, config, tree->root);
 		check_blocks(check, file, config, tree->root);
+	}
 	rea_config_unref(config);
 	return error;
 }

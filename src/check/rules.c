@@ -46,6 +46,7 @@ const struct check_rule check_rules[] = {
 	"nothing stops retries when every request fails, and that is when they do harm"},
     {"RC25", CHECK_WARNING, "a setting that does nothing", "what holds is not what is written"},
     {"RC26", CHECK_INFO, "a value from elsewhere", "it is not guessed"},
+    {"RC27", CHECK_WARNING, "nobody is verified", "TLS keeps out who listens, and not who answers in a service's place"},
 };
 const size_t check_rules_len = sizeof(check_rules) / sizeof(check_rules[0]);
 
@@ -276,6 +277,29 @@ static void rc15(struct check *check, const struct check_app *app)
 		}
 }
 
+/* What the clients that have the config repeat, rea repeats once more. */
+static void rc17_grpc(struct check *check, const struct check_target *target)
+{
+	for (const struct check_app *app = check->apps; app != NULL && target->grpc_requests > 1; app = app->next) {
+		uint64_t requests = 1;
+
+		if (app->kind != CHECK_KIND_GRPC || strcmp(app->path, target->grpc_config) != 0)
+			continue;
+		for (const struct check_target *method = app->targets; method != NULL; method = method->next)
+			requests = rea_time_max(requests, check_requests_worst(method));
+		if (requests > 1)
+			check_find(check, "RC17", CHECK_WARNING, target->grpc_place, target->name,
+			    check_text(check,
+				"service %s: rea makes up to %u requests of each that it gets, and a client with the "
+				"same config "
+				"makes up to %llu of one call: together %llu",
+				target->name, target->grpc_requests, (unsigned long long)requests,
+				(unsigned long long)rea_time_mul(requests, target->grpc_requests)),
+			    "the config here alone, and clients that do not repeat (grpc.enable_retries=0, "
+			    "disableRetry)");
+	}
+}
+
 /* ------------------------------------------------------------------ hops */
 
 uint64_t check_chain_requests(const struct check_chain *chain, enum check_failure failure, enum check_method method)
@@ -454,6 +478,7 @@ void check_rules_run(struct check *check)
 			limits(check, target);
 			rc21(check, target);
 			rc22(check, target);
+			rc17_grpc(check, target);
 		}
 		rc15(check, app);
 	}

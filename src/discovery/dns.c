@@ -181,26 +181,24 @@ static void take_addresses(struct dns_query *query, const struct ares_addrinfo *
 	for (const struct ares_addrinfo_cname *alias = found->cnames; alias != NULL; alias = alias->next)
 		query->ttl_s = shorter(query->ttl_s, alias->ttl);
 	for (const struct ares_addrinfo_node *node = found->nodes; node != NULL; node = node->ai_next) {
-		struct rea_instance_id *id = &query->addresses[query->addresses_len];
+		struct rea_instance_id id = {.port = 0};
 
 		query->ttl_s = shorter(query->ttl_s, node->ai_ttl);
-		if (query->addresses_len == ROSTER_ADDRESSES_MAX)
-			continue;
-		memset(id, 0, sizeof(*id));
 		if (node->ai_family == AF_INET) {
 			struct sockaddr_in v4;
 
 			memcpy(&v4, node->ai_addr, sizeof(v4));
-			id->address[10] = id->address[11] = 0xff;
-			memcpy(id->address + 12, &v4.sin_addr, 4);
-			query->addresses_len++;
+			id.address[10] = id.address[11] = 0xff;
+			memcpy(id.address + 12, &v4.sin_addr, 4);
 		} else if (node->ai_family == AF_INET6) {
 			struct sockaddr_in6 v6;
 
 			memcpy(&v6, node->ai_addr, sizeof(v6));
-			memcpy(id->address, &v6.sin6_addr, sizeof(id->address));
-			query->addresses_len++;
+			memcpy(id.address, &v6.sin6_addr, sizeof(id.address));
+		} else {
+			continue;
 		}
+		query->addresses_len = roster_addresses_add(query->addresses, query->addresses_len, &id);
 	}
 	query->result = query->addresses_len > 0 ? DNS_FOUND : DNS_NONE;
 	query->why = ares_strerror(ARES_ENODATA);
@@ -279,7 +277,11 @@ static int make_channel(struct dns *dns)
 		return REA_ERR_NOMEM;
 	dns->has_channel = true;
 	dns->made_ns = now_ns;
-	return set_servers(dns);
+	if (set_servers(dns) == 0)
+		return 0;
+	/* The next question must not go to servers that nobody named. */
+	end_channel(dns);
+	return REA_ERR_NOMEM;
 }
 
 struct dns *dns_new(struct loop *loop, const char *const *servers, size_t servers_len)

@@ -28,6 +28,10 @@ __attribute__((format(printf, 2, 3))) static void tell(struct roster_list *list,
 	va_start(args, format);
 	vsnprintf(list->problem, sizeof(list->problem), format, args);
 	va_end(args);
+	/* It quotes what others wrote, and becomes a line of a log. */
+	for (char *at = list->problem; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
 }
 
 /* Weights, when there is one, are numbers; some clients write texts. */

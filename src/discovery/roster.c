@@ -138,24 +138,45 @@ uint64_t roster_pause_ns(uint32_t failures, struct rea_random *random)
 	return spread(rea_time_min(pause_ns, PAUSE_NS_MAX), random);
 }
 
-static int by_address(const void *one, const void *other)
+static int by_address(const struct rea_instance_id *one, const struct rea_instance_id *other)
 {
-	return memcmp(one, other, sizeof(((struct rea_instance_id *)0)->address));
+	return memcmp(one->address, other->address, sizeof(one->address));
 }
 
-void roster_name_answered(struct roster_name *name, const struct rea_instance_id *addresses, size_t len, uint32_t ttl_s,
+size_t roster_addresses_add(struct rea_instance_id *addresses, size_t len, const struct rea_instance_id *address)
+{
+	size_t at = len;
+
+	while (at > 0 && by_address(address, &addresses[at - 1]) < 0)
+		at--;
+	if (at == ROSTER_ADDRESSES_MAX || (at > 0 && by_address(address, &addresses[at - 1]) == 0))
+		return len;
+	if (len == ROSTER_ADDRESSES_MAX)
+		len--;
+	memmove(&addresses[at + 1], &addresses[at], (len - at) * sizeof(addresses[0]));
+	addresses[at] = *address;
+	return len + 1;
+}
+
+bool roster_name_answered(struct roster_name *name, const struct rea_instance_id *addresses, size_t len, uint32_t ttl_s,
     struct rea_random *random, uint64_t now_ns)
 {
+	struct rea_instance_id sorted[ROSTER_ADDRESSES_MAX];
+	size_t sorted_len = 0;
+	bool changed;
+
+	for (size_t i = 0; i < len; i++)
+		sorted_len = roster_addresses_add(sorted, sorted_len, &addresses[i]);
+	changed = !name->known || sorted_len != name->len;
+	for (size_t i = 0; i < sorted_len && !changed; i++)
+		changed = by_address(&sorted[i], &name->addresses[i]) != 0;
 	name->known = true;
 	name->failures = 0;
 	name->answered_ns = now_ns;
 	name->due_ns = rea_time_add(now_ns, roster_refresh_ns(ttl_s, random));
-	name->len = len < ROSTER_ADDRESSES_MAX ? len : ROSTER_ADDRESSES_MAX;
-	if (name->len == 0)
-		return;
-	/* Servers turn the order of addresses with each answer. */
-	memcpy(name->addresses, addresses, name->len * sizeof(addresses[0]));
-	qsort(name->addresses, name->len, sizeof(addresses[0]), by_address);
+	name->len = sorted_len;
+	memcpy(name->addresses, sorted, sorted_len * sizeof(sorted[0]));
+	return changed;
 }
 
 void roster_name_failed(struct roster_name *name, struct rea_random *random, uint64_t now_ns)

@@ -68,8 +68,11 @@ struct roster_name {
 uint64_t roster_refresh_ns(uint32_t ttl_s, struct rea_random *random);
 /* After so many failures in a row: 1 s, doubled up to 30 s, 20 % more or less. */
 uint64_t roster_pause_ns(uint32_t failures, struct rea_random *random);
-/* There are these addresses, or none. More than fit are left out. */
-void roster_name_answered(struct roster_name *name, const struct rea_instance_id *addresses, size_t len, uint32_t ttl_s,
+/* One address more, of which the least ROSTER_ADDRESSES_MAX are kept in their order: servers turn the order with each answer, and which ones are left out must
+ * not turn with it. Returns how many there are. */
+size_t roster_addresses_add(struct rea_instance_id *addresses, size_t len, const struct rea_instance_id *address);
+/* There are these addresses, or none. More than fit are left out. Returns whether they are others than before, or the first. */
+bool roster_name_answered(struct roster_name *name, const struct rea_instance_id *addresses, size_t len, uint32_t ttl_s,
     struct rea_random *random, uint64_t now_ns);
 /* Nobody knows: the last addresses stay. */
 void roster_name_failed(struct roster_name *name, struct rea_random *random, uint64_t now_ns);

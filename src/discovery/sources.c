@@ -11,6 +11,8 @@
  *
  * As long as the failover file of a source is there, it is what the source has.
  *
+ * Documents of Kitex are no rivals of these: each that is there is in force, for its own service, and is told in a bundle with the others.
+ *
  * A document that the program refuses is remembered by its hash, so that it is told once; the file on disk is written only for documents that were taken.
  */
 #include "discovery/sources.h"
@@ -62,6 +64,10 @@ struct source {
 	int64_t heard_unix_ns; /* when it last said what it has; of a snapshot, when that was kept; 0 = never */
 	uint64_t kept_hash;    /* of what stands in the file; 0 = not known */
 	bool kept_failing;
+	/* A document of Kitex, which is in force beside the others: */
+	bool taken; /* good is */
+	struct rea_buffer good;
+	uint64_t refused_hash; /* as below */
 };
 
 struct sources {
@@ -76,6 +82,10 @@ struct sources {
 	bool taken_any;                /* a document, or the lack of one, is in force … */
 	uint64_t taken_hash;           /* … and which */
 	uint64_t refused_hash;         /* of the one that was refused last; 0 = none was */
+	bool has_kitex;                /* one of the sources at least … */
+	bool has_ours;                 /* … and one that is none */
+	char *ruling_name; /* with has_kitex: the document of ours in force, as `document` was told; NULL = none yet */
+	struct rea_buffer ruling;
 };
 
 static void choose(struct sources *sources);
@@ -282,19 +292,93 @@ static enum state state_of(const struct source *source)
 	return source->has_failover ? PRESENT : source->state;
 }
 
+static const char bundle_mark = REA_CONFIG_BUNDLE;
+
+/* One document more for the text that is told; see rea_config_with_policy. */
+static int bundle(struct rea_buffer *text, const char *name, struct rea_slice content)
+{
+	char head[32];
+	int length = snprintf(head, sizeof(head), "%zu ", content.length);
+	int error = rea_buffer_append(text, head, (size_t)length);
+
+	if (error == 0)
+		error = rea_buffer_append(text, name, strlen(name));
+	if (error == 0)
+		error = rea_buffer_append(text, "\n", 1);
+	return error == 0 ? rea_buffer_append(text, content.data, content.length) : error;
+}
+
+/* The document of ours, if there is one, and what is in force of Kitex; next, which may be NULL, with the text it has now. */
+static int bundle_all(struct rea_buffer *text, const struct sources *sources, const char *name,
+    struct rea_slice content, const struct source *next)
+{
+	int error = rea_buffer_append(text, &bundle_mark, 1);
+
+	if (error == 0 && name != NULL)
+		error = bundle(text, name, content);
+	for (size_t i = 0; i < sources->len && error == 0; i++) {
+		const struct source *source = &sources->items[i];
+
+		if (source == next && state_of(source) == PRESENT)
+			error =
+			    bundle(text, source->name, slice_of(source->has_failover ? &source->failover : &source->text));
+		else if (source != next && source->taken)
+			error = bundle(text, source->name, slice_of(&source->good));
+	}
+	return error;
+}
+
+static bool tell_document(struct sources *sources, const char *name, struct rea_slice content, const char *from)
+{
+	const struct sources_document document = {.name = name, .text = content.data, .length = content.length, .from = from};
+
+	return sources->events.document(&document, sources->events.user_data);
+}
+
+/* Remember what is told of ours, for the bundles to come. */
+static bool rule(struct sources *sources, const char *name, struct rea_slice content)
+{
+	char *copy = strdup(name);
+	struct rea_buffer text = {.alloc = NULL};
+
+	if (copy == NULL || rea_buffer_append(&text, content.data, content.length) != 0) {
+		free(copy);
+		rea_buffer_fini(&text);
+		return false;
+	}
+	free(sources->ruling_name);
+	rea_buffer_fini(&sources->ruling);
+	sources->ruling_name = copy;
+	sources->ruling = text;
+	return true;
+}
+
+/* A document of ours, with what is in force of Kitex below it. */
+static bool tell_ours(struct sources *sources, const char *name, struct rea_slice content, const char *from)
+{
+	struct rea_buffer text = {.alloc = NULL};
+	bool taken;
+
+	if (!sources->has_kitex)
+		return tell_document(sources, name, content, from);
+	taken = bundle_all(&text, sources, name, content, NULL) == 0 &&
+		tell_document(sources, name, slice_of(&text), from) && rule(sources, name, content);
+	rea_buffer_fini(&text);
+	return taken;
+}
+
 /* Returns whether this is in force now. ret_refused: counts a document that is refused for the first time; may be NULL. */
 static bool tell(
     struct sources *sources, const char *name, const struct rea_buffer *text, const char *from, uint64_t *ret_refused)
 {
 	const struct rea_slice content = slice_of(text);
-	const struct sources_document document = {.name = name, .text = content.data, .length = content.length, .from = from};
 	uint64_t hash = rea_hash_more(rea_hash(name, strlen(name)), content.data, content.length);
 
 	if (sources->taken_any && sources->taken_hash == hash)
 		return true;
 	if (sources->refused_hash == hash)
 		return false;
-	if (!sources->events.document(&document, sources->events.user_data)) {
+	if (!tell_ours(sources, name, content, from)) {
 		sources->refused_hash = hash;
 		if (ret_refused != NULL)
 			(*ret_refused)++;
@@ -329,13 +413,12 @@ static bool all_settled(const struct sources *sources)
 	return true;
 }
 
-static void choose(struct sources *sources)
+/* Of ours: the first that is there. */
+static void choose_ours(struct sources *sources)
 {
 	struct source *source = sources->items, *end = sources->items + sources->len;
 
-	if (!sources->settled && !all_settled(sources))
-		return;
-	while (source < end && state_of(source) == ABSENT)
+	while (source < end && (source->spec->kitex || state_of(source) == ABSENT))
 		source++;
 	if (source < end && state_of(source) == PRESENT)
 		tell_source(sources, source);
@@ -345,6 +428,73 @@ static void choose(struct sources *sources)
 	else if (!sources->taken_any)
 		tell(sources, "", NULL,
 		    state_of(source) == PRESENT ? "its document is refused" : "nothing is known of it", NULL);
+}
+
+/* With the text that this one has now, or without it. */
+static bool tell_with(struct source *source, const char *from)
+{
+	struct sources *sources = source->sources;
+	struct rea_buffer text = {.alloc = NULL};
+	bool taken = bundle_all(&text, sources, sources->ruling_name, slice_of(&sources->ruling), source) == 0 &&
+		     tell_document(sources, source->name, slice_of(&text), from);
+
+	rea_buffer_fini(&text);
+	return taken;
+}
+
+/* One of Kitex: all that are there are in force, each for its own service. What is refused leaves the last good one. */
+static void adopt(struct source *source)
+{
+	struct rea_slice text = slice_of(source->has_failover ? &source->failover : &source->text);
+	uint64_t hash = rea_hash(text.data, text.length);
+	char from[LINE_SIZE];
+
+	if (state_of(source) == UNKNOWN)
+		return;
+	if (state_of(source) == ABSENT) {
+		if (source->taken && tell_with(source, "it is gone")) {
+			source->taken = false;
+			rea_buffer_clear(&source->good);
+		}
+		return;
+	}
+	if (source->taken && rea_slice_equal(slice_of(&source->good), text)) {
+		if (!source->has_failover)
+			keep(source);
+		return;
+	}
+	if (source->refused_hash == hash)
+		return;
+	snprintf(from, sizeof(from), "%s%s", source->has_failover ? "failover file " : "",
+	    source->has_failover ? source->spec->failover_file : source->from);
+	if (tell_with(source, from)) {
+		source->sources->taken_any = true;
+		rea_buffer_clear(&source->good);
+		source->taken = rea_buffer_append(&source->good, text.data, text.length) == 0;
+		if (!source->has_failover)
+			keep(source);
+	} else {
+		source->refused_hash = hash;
+		source->errors[REFUSED]++;
+		/* As of ours: at the start the last good one is on disk. */
+		if (!source->taken && !source->has_failover && source->fresh &&
+		    take_snapshot(source, "what the server has is refused"))
+			adopt(source);
+	}
+}
+
+static void choose(struct sources *sources)
+{
+	if (!sources->settled && !all_settled(sources))
+		return;
+	if (sources->has_ours)
+		choose_ours(sources);
+	for (size_t i = 0; i < sources->len; i++)
+		if (sources->items[i].spec->kitex)
+			adopt(&sources->items[i]);
+	/* Of Kitex nothing is known, and of ours nobody was asked. */
+	if (!sources->taken_any)
+		sources->taken_any = tell_document(sources, "rpc", rea_slice_make(&bundle_mark, 1), "this document alone");
 	if (!sources->settled) {
 		sources->settled = true;
 		loop_timer_stop(sources->loop, &sources->settle_timer);
@@ -430,6 +580,10 @@ struct sources *sources_start(
 	sources->settle_timer.fire = on_settle_timer;
 	sources->look_timer.fire = on_look_timer;
 	sources->items = calloc(settings->sources.policy_len, sizeof(*sources->items));
+	for (size_t i = 0; i < settings->sources.policy_len; i++) {
+		sources->has_kitex = sources->has_kitex || settings->sources.policy[i].kitex;
+		sources->has_ours = sources->has_ours || !settings->sources.policy[i].kitex;
+	}
 	for (size_t i = 0; sources->items != NULL && i < settings->sources.policy_len; i++) {
 		struct source *source = &sources->items[sources->len++];
 
@@ -459,6 +613,8 @@ void sources_look(struct sources *sources)
 void sources_again(struct sources *sources)
 {
 	sources->refused_hash = 0;
+	for (size_t i = 0; i < sources->len; i++)
+		sources->items[i].refused_hash = 0;
 	if (sources->settled)
 		choose(sources);
 }
@@ -531,10 +687,13 @@ void sources_stop(struct sources *sources)
 		watch_stop(source->watch);
 		rea_buffer_fini(&source->text);
 		rea_buffer_fini(&source->failover);
+		rea_buffer_fini(&source->good);
 		free(source->name);
 		free(source->kept);
 	}
 	transfers_fini(&sources->transfers);
+	rea_buffer_fini(&sources->ruling);
+	free(sources->ruling_name);
 	free(sources->items);
 	free(sources);
 }

@@ -568,6 +568,15 @@ static void write_goaway(struct h2 *h2, uint32_t code)
 	(void)rea_buffer_append(h2->out, (const char *)frame, sizeof(frame));
 }
 
+static struct h2_stream *first_broken(const struct h2 *h2)
+{
+	struct h2_stream *stream = h2->streams;
+
+	while (stream != NULL && h2->role->keeps_received && stream->received && !stream->peer_reset)
+		stream = stream->next;
+	return stream;
+}
+
 void h2_end(struct h2 *h2, enum http_error error)
 {
 	struct h2_stream *stream, *next;
@@ -581,8 +590,8 @@ void h2_end(struct h2 *h2, enum http_error error)
 		set_closed(stream);
 	}
 	/* Each leaves the list before it hears of it. */
-	while (h2->streams != NULL)
-		stream_broken(h2->streams, error == HTTP_ERROR_NONE ? HTTP_ERROR_TRUNCATED : error, 0);
+	while ((stream = first_broken(h2)) != NULL)
+		stream_broken(stream, error == HTTP_ERROR_NONE ? HTTP_ERROR_TRUNCATED : error, 0);
 	h2->role->ended(h2);
 }
 
@@ -700,7 +709,7 @@ int h2_stream_resume(struct h2_stream *stream)
 	stream->delivering = false;
 	if (!stream->over)
 		tell_end(stream);
-	return h2->dead ? REA_ERR_IO : 0;
+	return h2->dead && !h2->role->keeps_received ? REA_ERR_IO : 0;
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -956,6 +965,8 @@ static nghttp2_option *make_option(const struct http_limits *limits)
 		return NULL;
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
+	/* Of a client that has not heard yet what the peer allows. */
+	nghttp2_option_set_peer_max_concurrent_streams(option, 1);
 	nghttp2_option_set_max_send_header_block_length(option, 2 * (size_t)limits->head_bytes + 64 * 1024);
 	/* Its own count takes a frame that drips in for many; on_begin_frame counts. */
 	nghttp2_option_set_max_continuations(option, SIZE_MAX);

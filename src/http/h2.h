@@ -26,6 +26,11 @@
  * since it opens another only when it knows that one is closed.
  */
 #define H2_RESETS_KEPT 128u
+/*
+ * Streams of a client that wait until its peer allows them. One that is given up keeps its place, empty, until its turn comes: this bounds what a peer can make
+ * us keep that holds the ones it has taken.
+ */
+#define H2_WAITING_MAX 1000u
 /* Frames that lead nowhere: so many at once, and so many a second. */
 #define H2_WASTE_MAX 500u
 #define H2_WASTE_PER_S 50u
@@ -79,6 +84,7 @@ struct h2_stream {
 /* What an end makes of it. */
 struct h2_role {
 	size_t stream_size;
+	bool keeps_received; /* what has come to its end is delivered even when the connection has ended */
 	/* Whose head begins, when nghttp2 does not know yet; NULL = refuse it. May be NULL itself. */
 	struct h2_stream *(*opened)(struct h2 *h2, int32_t id);
 	/* A head has come; sets headed when no other may follow. ends: and nothing else. */
@@ -93,7 +99,7 @@ struct h2_role {
 	bool (*frame)(struct h2 *h2, const nghttp2_frame *frame);
 	void (*frame_starts)(struct h2 *h2, const nghttp2_frame *frame); /* it will stand at the end of out */
 	void (*frame_sent)(struct h2 *h2, const nghttp2_frame *frame);   /* may be NULL */
-	/* The connection is at its end: h2->dead is set, no stream is left. */
+	/* The connection is at its end: h2->dead is set, no stream is left but those that are kept. */
 	void (*ended)(struct h2 *h2);
 };
 
@@ -133,7 +139,7 @@ void h2_fini(struct h2 *h2);
 int h2_receive(struct h2 *h2, const char *data, size_t length);
 /* True = out is long, something may wait inside. */
 bool h2_fill(struct h2 *h2);
-/* The connection is over: every stream hears of it. */
+/* The connection is over: every stream hears of it that is not kept. */
 void h2_end(struct h2 *h2, enum http_error error);
 
 /* A stream whose out, held and fields are empty; NULL = out of memory. */

@@ -3,7 +3,8 @@
  *
  *     WAITING ──▶ SENT ──▶ ANSWERED ──▶ over ──▶ closed
  *
- * WAITING   begin was called; nghttp2 holds the head until the peer allows another stream. first_byte is UINT64_MAX.
+ * WAITING   begin was called; nghttp2 holds the head until the peer allows another stream. first_byte is UINT64_MAX. How many it allows its
+ *           SETTINGS say, which are the first that it says: until then one goes ahead and the others wait for that, lest they be refused.
  * SENT      its head stands in out, or has left; 1xx may come.
  * ANSWERED  on_response was called, its body is arriving.
  * over      on_body_end, on_error or cancel. What is left of the request is not sent; a reset tells the peer.
@@ -28,6 +29,7 @@ struct h2_client {
 	struct http_client base;
 	struct h2 h2;
 	const struct http_client_events *events;
+	bool greeted; /* the peer's SETTINGS have come */
 };
 
 struct client_stream {
@@ -61,10 +63,14 @@ static struct client_stream *of_stream(struct h2_stream *stream)
 static void update(struct h2_client *c)
 {
 	nghttp2_session *session = c->h2.session;
+	uint32_t allowed = c->greeted
+			       ? nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+			       : H2_STREAMS_MAX;
 
 	c->base.closing = c->h2.dead || !nghttp2_session_check_request_allowed(session);
-	c->base.reusable = !c->base.closing && c->h2.streams_len < nghttp2_session_get_remote_settings(session,
-								       NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+	c->base.reusable = !c->base.closing && c->h2.streams_len < allowed;
+	c->base.full = c->h2.streams_len >= allowed && c->h2.streams_len - allowed >= H2_WAITING_MAX;
+	c->base.reading_paused = c->h2.dead && c->h2.streams != NULL;
 }
 
 /* ---- the request ---- */
@@ -108,7 +114,7 @@ static struct http_client_stream *client_begin(struct http_client *client, const
 	struct client_stream *s;
 
 	/* Upgrades and tunnels are HTTP/1's. */
-	if (!c->base.reusable || head->upgrade || method == HTTP_CONNECT || !make_head(&c->h2, head, length))
+	if (c->base.closing || c->base.full || head->upgrade || method == HTTP_CONNECT || !make_head(&c->h2, head, length))
 		return NULL;
 	s = (struct client_stream *)h2_stream_new(&c->h2);
 	if (s == NULL)
@@ -225,10 +231,27 @@ static void broken(struct h2_stream *stream, enum http_error error, uint32_t cod
 	c->events->on_error(&s->base, error);
 }
 
+static struct h2_stream *first_waiting(struct h2 *h2)
+{
+	struct h2_stream *stream = h2->streams;
+
+	while (stream != NULL && (stream->over || of_stream(stream)->base.first_byte != UINT64_MAX))
+		stream = stream->next;
+	return stream;
+}
+
 static bool on_frame(struct h2 *h2, const nghttp2_frame *frame)
 {
+	struct h2_client *c = of_h2(h2);
+	struct h2_stream *stream;
+
+	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		c->greeted = true;
 	if (frame->hd.type == NGHTTP2_SETTINGS || frame->hd.type == NGHTTP2_GOAWAY)
-		update(of_h2(h2));
+		update(c);
+	/* Those that wait would hear of it only when their turn comes. */
+	while (frame->hd.type == NGHTTP2_GOAWAY && (stream = first_waiting(h2)) != NULL)
+		h2_stream_refuse(stream, HTTP_ERROR_GOING_AWAY, NGHTTP2_CANCEL);
 	return true;
 }
 
@@ -274,8 +297,14 @@ static void client_pause(struct http_client_stream *stream)
 static int client_resume(struct http_client_stream *stream)
 {
 	struct client_stream *s = of_base(stream);
+	struct h2_client *c = of_h2(s->h2.h2);
+	int error;
 
-	return s->h2.over ? REA_ERR_IO : h2_stream_resume(&s->h2);
+	if (s->h2.over)
+		return REA_ERR_IO;
+	error = h2_stream_resume(&s->h2);
+	update(c);
+	return error;
 }
 
 static void client_cancel(struct http_client_stream *stream)
@@ -338,6 +367,7 @@ struct http_client *h2_client_new(const struct http_client_events *events, const
 	};
 	static const struct h2_role role = {
 	    .stream_size = sizeof(struct client_stream),
+	    .keeps_received = true,
 	    .head = head_received,
 	    .body = body_received,
 	    .body_end = body_ended,

@@ -394,10 +394,11 @@ struct http_client {
 	bool output_waits;
 	/*
 	 * another exchange may begin: a new session, or the last exchange is over (keep-alive, nothing unread); of HTTP/2: the
-	 * peer allows one stream more
+	 * peer allows one stream more; what is begun beyond that waits inside until it does
 	 */
 	bool reusable;
 	bool multiplexed;      /* many exchanges at once */
+	bool full;             /* multiplexed: nothing more may wait inside either, for now */
 	bool closing;          /* multiplexed: never again will an exchange begin; close when none is open */
 	bool reading_paused;   /* the owner must stop feeding: the stream is paused and bytes are held */
 	void *owner;           /* private: http_client_owner */
@@ -408,7 +409,7 @@ struct http_client {
 };
 struct http_client_ops {
 	/*
-	 * Begin an exchange; NULL when the session cannot take one. finish ends every request, one without a body too.
+	 * Begin an exchange; NULL when the session cannot take one: HTTP/1 that is not reusable, HTTP/2 that is full or closing. finish ends every request, one without a body too.
 	 */
 	struct http_client_stream *(*begin)(struct http_client *, const struct http_request_head *head, void *user);
 	int (*write)(struct http_client_stream *, const char *data, size_t length);

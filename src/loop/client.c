@@ -70,10 +70,11 @@ static void on_read(struct stream *stream, const char *data, size_t length)
 		return;
 	client->read_ns = loop_now(stream->loop);
 	client->doubted = false;
-	if (http_client_receive(client->session, data, length) < 0)
-		report_close(client, UV_EPROTO);
-	else
-		settle(client);
+	if (http_client_receive(client->session, data, length) < 0) {
+		client->status = UV_EPROTO;
+		client->ended = true;
+	}
+	settle(client);
 }
 
 static void connected(struct loop_http_client *client, int status)
@@ -212,7 +213,7 @@ int loop_http_connect(struct loop *loop, const struct sockaddr *address, const s
 	client->life.fire = on_life;
 	client->session = options->make(options->events, &client->options.limits, client);
 	if (options->tls != NULL)
-		client->stream.tls = tls_session_client(options->tls, options->tls_name, options->tickets);
+		client->stream.tls = tls_session_client(options->tls, options->tls_name, options->tls_h2, options->tickets);
 	if (client->session == NULL || (options->tls != NULL && client->stream.tls == NULL))
 		goto fail;
 	error = stream_init(&client->stream, loop, &stream_events, &client->session->out);

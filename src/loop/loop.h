@@ -134,6 +134,7 @@ struct loop_http_client_options {
 	void *user;
 	struct tls_context *tls; /* NULL = none. The connection takes its own reference; on_connect comes after the handshake, whose failure is UV_EPROTO */
 	const char *tls_name;    /* whom the peer's certificate must name; copied */
+	bool tls_h2;             /* it must agree to HTTP/2; else to HTTP/1.1 */
 	struct tls_tickets *tickets; /* what is left by earlier connections to this address; borrowed until the client is closed */
 };
 int loop_http_connect(struct loop *loop, const struct sockaddr *address, const struct loop_http_client_options *options,

@@ -323,6 +323,9 @@ static void on_secure(struct stream *stream)
 {
 	struct loop_http_conn *conn = conn_of(stream);
 
+	/* What it was to begin is over already. */
+	if (conn->phase == PHASE_LINGER)
+		return;
 	set_phase(conn, PHASE_IDLE);
 	if (!tls_session_h2(stream->tls))
 		return;

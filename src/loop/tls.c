@@ -32,7 +32,6 @@ struct tls_context {
 	SSL_CTX *ctx;
 	BIO_METHOD *bio;
 	enum tls_side side;
-	bool h2;
 	bool verify;
 	char *authorities; /* who vouches for peers, for messages */
 	uint64_t digest;
@@ -53,6 +52,7 @@ struct tls_session {
 	bool heard;    /* the peer has said something that a refused handshake rules out */
 	bool rejected; /* tls_session_rejected */
 	bool plainly;
+	bool h2;      /* a client that speaks nothing else */
 	bool asked;   /* for a certificate of ours */
 	bool touched; /* something has come */
 	char *name;   /* a client's */
@@ -141,13 +141,13 @@ static bool hash_file(const char *path, uint64_t *hash)
 	return ok;
 }
 
-uint64_t tls_digest(const struct rea_config_tls *config, enum tls_side side, bool h2)
+uint64_t tls_digest(const struct rea_config_tls *config, enum tls_side side)
 {
 	uint64_t hash = REA_HASH_INIT;
 	bool ok;
 
-	hash = rea_hash_byte(hash, (unsigned char)((unsigned)side << 3 | (unsigned)h2 << 2 |
-						   (unsigned)config->verify << 1 | (config->min_version == REA_TLS_1_3)));
+	hash = rea_hash_byte(hash,
+	    (unsigned char)((unsigned)side << 2 | (unsigned)config->verify << 1 | (config->min_version == REA_TLS_1_3)));
 	ok = hash_file(config->certificate_file, &hash) && hash_file(config->key_file, &hash) &&
 	     hash_file(config->ca_file, &hash);
 	for (size_t i = 0; ok && i < config->names_len; i++) {
@@ -344,13 +344,11 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_lengt
     unsigned in_length, void *user_data)
 {
 	static const unsigned char protocols[] = "\x02h2\x08http/1.1";
-	const struct tls_context *context = user_data;
-	size_t skip = context->h2 ? 0 : 3;
 	unsigned char *chosen;
 
 	(void)ssl;
-	if (SSL_select_next_proto(&chosen, out_length, protocols + skip, (unsigned)(sizeof(protocols) - 1 - skip), in,
-		in_length) != OPENSSL_NPN_NEGOTIATED)
+	(void)user_data;
+	if (SSL_select_next_proto(&chosen, out_length, protocols, sizeof(protocols) - 1, in, in_length) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = chosen;
 	return SSL_TLSEXT_ERR_OK;
@@ -377,7 +375,7 @@ static int add_names(struct tls_context *context, const struct rea_config_tls *c
 		if (context->names[i] == NULL)
 			return refuse_nomem(info);
 		/* Asked of the context that the name has picked. */
-		SSL_CTX_set_alpn_select_cb(context->names[i], on_alpn, context);
+		SSL_CTX_set_alpn_select_cb(context->names[i], on_alpn, NULL);
 		context->names_len = i + 1;
 		context->certificates_len = i + 2;
 		error = use_pair(
@@ -463,15 +461,11 @@ static int configure(struct tls_context *context, const struct rea_config_tls *c
 	if (context->side == TLS_SERVER) {
 		/* Tickets hold everything: a client costs no memory between its connections. */
 		SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-		SSL_CTX_set_alpn_select_cb(ctx, on_alpn, context);
+		SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
 	} else {
 		SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 		SSL_CTX_sess_set_new_cb(ctx, on_new_session);
 		SSL_CTX_set_cert_cb(ctx, on_asked, NULL);
-		/* SSL_CTX_set_alpn_protos returns 0 for success. */
-		if (SSL_CTX_set_alpn_protos(ctx, (const unsigned char *)(context->h2 ? "\x02h2" : "\x08http/1.1"),
-			context->h2 ? 3 : 9) != 0)
-			return refuse_nomem(info);
 	}
 	return 0;
 }
@@ -495,7 +489,7 @@ static void context_free(struct tls_context *context)
 	free(context);
 }
 
-int tls_context_new(const struct rea_config_tls *config, enum tls_side side, bool h2, struct tls_context **ret_context,
+int tls_context_new(const struct rea_config_tls *config, enum tls_side side, struct tls_context **ret_context,
     struct rea_error_info *ret_info)
 {
 	struct tls_context *context = calloc(1, sizeof(*context));
@@ -506,9 +500,8 @@ int tls_context_new(const struct rea_config_tls *config, enum tls_side side, boo
 	ERR_clear_error();
 	atomic_init(&context->refs, 1);
 	context->side = side;
-	context->h2 = h2;
 	/* Before the files are read: a change in between shows as another digest. */
-	context->digest = tls_digest(config, side, h2);
+	context->digest = tls_digest(config, side);
 	context->certificates = calloc(1 + config->names_len, sizeof(*context->certificates));
 	context->ctx = SSL_CTX_new(side == TLS_SERVER ? TLS_server_method() : TLS_client_method());
 	context->bio = make_bio();
@@ -818,15 +811,24 @@ static bool expect_name(struct tls_session *session, const char *name)
 			  : X509_VERIFY_PARAM_set1_host(expected, name, 0) == 1;
 }
 
-struct tls_session *tls_session_client(struct tls_context *context, const char *name, struct tls_tickets *tickets)
+static bool offer(struct tls_session *session)
+{
+	const char *protocols = session->h2 ? "\x02h2" : "\x08http/1.1";
+
+	/* It returns 0 for success. */
+	return SSL_set_alpn_protos(session->ssl, (const unsigned char *)protocols, (unsigned)strlen(protocols)) == 0;
+}
+
+struct tls_session *tls_session_client(struct tls_context *context, const char *name, bool h2, struct tls_tickets *tickets)
 {
 	struct tls_session *session = session_new(context);
 
 	if (session == NULL)
 		return NULL;
 	SSL_set_connect_state(session->ssl);
+	session->h2 = h2;
 	session->name = strdup(name);
-	if (session->name == NULL || !expect_name(session, name)) {
+	if (session->name == NULL || !expect_name(session, name) || !offer(session)) {
 		tls_session_free(session);
 		return NULL;
 	}
@@ -885,7 +887,7 @@ enum tls_state tls_handshake(struct tls_session *session)
 		return session->state;
 	ERR_clear_error();
 	result = SSL_do_handshake(session->ssl);
-	if (result == 1 && session->context->side == TLS_CLIENT && session->context->h2 && !tls_session_h2(session)) {
+	if (result == 1 && session->h2 && !tls_session_h2(session)) {
 		say(session, "the peer does not agree to HTTP/2");
 		session->state = TLS_FAILED;
 	} else if (result == 1) {

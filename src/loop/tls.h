@@ -20,10 +20,8 @@ struct ssl_session_st;
 
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
-/* config: borrowed until return. h2: a client offers HTTP/2 and nothing else; a server takes it before
- * HTTP/1.1. Returns 0, REA_ERR_INVALID, IO or NOMEM; ret_info
- * names the file. */
-int tls_context_new(const struct rea_config_tls *config, enum tls_side side, bool h2, struct tls_context **ret_context,
+/* config: borrowed until return. A server takes HTTP/2 before HTTP/1.1. Returns 0, REA_ERR_INVALID, IO or NOMEM; ret_info names the file. */
+int tls_context_new(const struct rea_config_tls *config, enum tls_side side, struct tls_context **ret_context,
     struct rea_error_info *ret_info);
 struct tls_context *tls_context_ref(struct tls_context *context); /* NULL is fine, in all of these */
 void tls_context_unref(struct tls_context *context);
@@ -39,7 +37,7 @@ const struct tls_certificate *tls_context_certificate(const struct tls_context *
 /* Identifies what it was made of: the configuration and the contents of its files. */
 uint64_t tls_context_digest(const struct tls_context *context);
 /* What the digest would be now. 0 = a file cannot be read. */
-uint64_t tls_digest(const struct rea_config_tls *config, enum tls_side side, bool h2);
+uint64_t tls_digest(const struct rea_config_tls *config, enum tls_side side);
 
 /* ---- sessions to resume ---- */
 
@@ -63,9 +61,9 @@ enum tls_state {
 	TLS_FAILED       /* the wire holds an alert at most */
 };
 
-/* NULL = out of memory. name: whom the peer's certificate must name, a host or an address; copied. tickets: borrowed while the session lives; NULL = resume
- * nothing. */
-struct tls_session *tls_session_client(struct tls_context *context, const char *name, struct tls_tickets *tickets);
+/* NULL = out of memory. name: whom the peer's certificate must name, a host or an address; copied. h2: HTTP/2 is offered and nothing else, or
+ * HTTP/1.1 and nothing else. tickets: borrowed while the session lives; NULL = resume nothing. */
+struct tls_session *tls_session_client(struct tls_context *context, const char *name, bool h2, struct tls_tickets *tickets);
 struct tls_session *tls_session_server(struct tls_context *context);
 void tls_session_free(struct tls_session *session); /* NULL is fine */
 

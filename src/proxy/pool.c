@@ -366,6 +366,20 @@ static struct link *shared_find(struct upstream *upstream, bool fresh, const str
 	return NULL;
 }
 
+/* What is idle was made for others, or it would have been taken; that must keep nobody out. */
+static bool make_room(struct upstream *upstream)
+{
+	struct link *link = idle_first(upstream);
+
+	if (link == NULL)
+		for (link = upstream->shared; link != NULL && link->open > 0; link = link->next)
+			;
+	if (link == NULL)
+		return false;
+	link_end(link);
+	return true;
+}
+
 static int link_new(
     struct upstream *upstream, struct attempt *attempt, unsigned wants, struct tls_context *tls, const char *name)
 {
@@ -380,13 +394,14 @@ static int link_new(
 	    .on_close = on_close,
 	    .tls = tls,
 	    .tls_name = name,
+	    .tls_h2 = (wants & LINK_H2) != 0,
 	    .tickets = &upstream->tickets,
 	};
 	struct sockaddr_storage address;
 	struct link *link;
 	int error;
 
-	if (upstream->links >= settings->limits.upstream_connections)
+	if (upstream->links >= settings->limits.upstream_connections && !make_room(upstream))
 		return UV_EAGAIN;
 	link = calloc(1, sizeof(*link));
 	if (link == NULL || (tls != NULL && (link->tls_name = strdup(name)) == NULL)) {
@@ -424,14 +439,35 @@ unsigned link_wants(const struct view_service *service)
 	return service->config->protocol == REA_PROTOCOL_H2 ? LINK_H2 : 0;
 }
 
+/* The least crowded of those that are made so, when there can be no other. What its peer does not allow yet waits inside, unsent, as long as its attempt has time. */
+static struct link *shared_crowded(struct upstream *upstream, const struct tls_context *tls, const char *name)
+{
+	struct link *best = NULL;
+
+	for (struct link *link = upstream->shared; link != NULL; link = link->next) {
+		const struct http_client *session = loop_http_client_session(link->client);
+
+		if (link->closing || !made_for(link, tls, name) || session->closing || session->full ||
+		    loop_http_client_doubted(link->client))
+			continue;
+		if (best == NULL || link->open < best->open)
+			best = link;
+	}
+	return best;
+}
+
 static int shared_get(struct upstream *upstream, struct attempt *attempt, unsigned wants, struct tls_context *tls,
     const char *name, bool *ret_ready)
 {
 	struct link *link = shared_find(upstream, (wants & LINK_FRESH) != 0, tls, name);
 
-	*ret_ready = link != NULL && link->connected;
-	if (link == NULL)
-		return link_new(upstream, attempt, wants, tls, name);
+	*ret_ready = false;
+	if (link == NULL) {
+		int error = link_new(upstream, attempt, wants, tls, name);
+
+		if (error != UV_EAGAIN || (link = shared_crowded(upstream, tls, name)) == NULL)
+			return error;
+	}
 	if (!link->connected) {
 		wait_for(link, attempt);
 		return 0;
@@ -440,6 +476,7 @@ static int shared_get(struct upstream *upstream, struct attempt *attempt, unsign
 	link->reused = true;
 	link->open++;
 	attempt->link = link;
+	*ret_ready = true;
 	return 0;
 }
 
@@ -468,8 +505,7 @@ int link_get(struct upstream *upstream, struct attempt *attempt, const struct vi
 static void shared_leave(struct link *link, struct attempt *attempt)
 {
 	attempt->link = NULL;
-	if (!link->connected)
-		waiting_leave(link, attempt);
+	waiting_leave(link, attempt);
 	if (--link->open == 0)
 		shared_rest(link);
 }

@@ -38,6 +38,18 @@ static void refuse(struct admin_request *request, uint16_t status, const char *f
 	send_problem(request, &problem, status == 503 ? 1 : 0);
 }
 
+/* Without its store nothing can be said of tasks; it is answered then. */
+static bool is_shut(struct api *api, struct admin_request *request)
+{
+	struct task_problem problem = {.status = 503};
+
+	if (queue_is_open(api->queue))
+		return false;
+	queue_trouble(api->queue, problem.detail, sizeof(problem.detail));
+	send_problem(request, &problem, QUEUE_OPEN_EVERY_S);
+	return true;
+}
+
 /* What an operation or a read of the store came to. */
 static void refuse_error(struct admin_request *request, int error)
 {
@@ -497,6 +509,8 @@ static void handle_submit(struct admin_request *request, void *user_data)
 	struct task_document document;
 	json_error_t wrong;
 
+	if (is_shut(api, request))
+		return;
 	if (!find_key(request, &key)) {
 		refuse(request, 400, "", "a request has one Idempotency-Key");
 		return;
@@ -539,6 +553,8 @@ static void handle_get(struct admin_request *request, void *user_data)
 	struct api *api = user_data;
 	uint64_t id;
 
+	if (is_shut(api, request))
+		return;
 	if (read_id(request, &id))
 		answer_stored(request, api->queue, id, 200);
 }
@@ -617,6 +633,8 @@ static void handle_list(struct admin_request *request, void *user_data)
 	struct answer answer;
 	int error;
 
+	if (is_shut(api, request))
+		return;
 	if (answer_query_value(request->query, "state", &text) &&
 	    (!answer_percent_decode(text, states, sizeof(states), &text.length) ||
 		!parse_states(rea_slice_make(states, text.length), &filter.states))) {
@@ -685,6 +703,8 @@ static void handle_attempts(struct admin_request *request, void *user_data)
 	struct answer answer;
 	int error;
 
+	if (is_shut(api, request))
+		return;
 	if (!read_id(request, &id) || !query_number(request, "after", 0, UINT32_MAX, &after) ||
 	    !query_number(request, "limit", 1, REA_STORE_PAGE_MAX, &limit))
 		return;
@@ -761,6 +781,8 @@ static void handle_cancel(struct admin_request *request, void *user_data)
 	uint64_t id;
 	int error;
 
+	if (is_shut(api, request))
+		return;
 	if (!read_id(request, &id) || (waiter = new_waiter(api, request, "the task is over already")) == NULL)
 		return;
 	error = queue_cancel(api->queue, id, on_changed, waiter);
@@ -841,6 +863,8 @@ static void handle_replay(struct admin_request *request, void *user_data)
 	bool good;
 	int error;
 
+	if (is_shut(api, request))
+		return;
 	if (!read_id(request, &replay.id))
 		return;
 	document = read_object(request, &good);
@@ -1020,8 +1044,11 @@ static void handle_replay_many(struct admin_request *request, void *user_data)
 	struct many *many;
 	bool good;
 	int error;
-	json_t *document = read_object(request, &good);
+	json_t *document;
 
+	if (is_shut(api, request))
+		return;
+	document = read_object(request, &good);
 	if (!good || !read_many(request, document, &reading)) {
 		json_decref(document);
 		return;
@@ -1096,6 +1123,8 @@ static void handle_targets(struct admin_request *request, void *user_data)
 	struct answer answer;
 	struct listing listing = {&answer, api->queue, 0};
 
+	if (is_shut(api, request))
+		return;
 	answer_init(&answer, NULL);
 	answer_begin(&answer, 200, "application/json");
 	answer_put_text(&answer, "{\"targets\":[");
@@ -1137,6 +1166,8 @@ static void handle_target(struct admin_request *request, void *user_data)
 	char buffer[REA_STORE_TEXT_MAX];
 	struct rea_slice name;
 
+	if (is_shut(api, request))
+		return;
 	if (target_name(request, buffer, &name))
 		answer_target(request, api->queue, name);
 }
@@ -1183,8 +1214,11 @@ static void handle_pause(struct admin_request *request, void *user_data)
 	struct rea_slice name;
 	uint64_t for_ns;
 	bool good;
-	json_t *document = read_object(request, &good);
+	json_t *document;
 
+	if (is_shut(api, request))
+		return;
+	document = read_object(request, &good);
 	if (good && read_pause(request, document, &for_ns, why) && target_name(request, buffer, &name))
 		answer_change(request, api->queue, name, queue_target_pause(api->queue, name, for_ns, why));
 	json_decref(document);
@@ -1196,6 +1230,8 @@ static void handle_resume(struct admin_request *request, void *user_data)
 	char buffer[REA_STORE_TEXT_MAX];
 	struct rea_slice name;
 
+	if (is_shut(api, request))
+		return;
 	if (target_name(request, buffer, &name))
 		answer_change(request, api->queue, name, queue_target_resume(api->queue, name));
 }
@@ -1206,6 +1242,8 @@ static void handle_drain(struct admin_request *request, void *user_data)
 	char buffer[REA_STORE_TEXT_MAX];
 	struct rea_slice name;
 
+	if (is_shut(api, request))
+		return;
 	if (target_name(request, buffer, &name))
 		answer_change(request, api->queue, name, queue_target_drain(api->queue, name));
 }
@@ -1335,7 +1373,7 @@ int api_timeline(struct api *api, struct rea_text biz_id, struct timeline *timel
 	uint64_t ids[TIMELINE_TASKS_MAX];
 	size_t len = 0;
 	bool more = false;
-	int error = find_tasks(queue_reader(api->queue), biz_id, ids, &len, &more);
+	int error = queue_is_open(api->queue) ? find_tasks(queue_reader(api->queue), biz_id, ids, &len, &more) : REA_ERR_IO;
 
 	if (more)
 		timeline_note_incomplete(timeline, "older tasks are left out");

@@ -116,11 +116,25 @@ struct run {
 
 #define RUNS_KEPT_MAX 1024
 
+/* ---- the store, until it is the queue's ---- */
+
+struct opening {
+	char *path;
+	uv_work_t work; /* what follows is its thread's while it runs */
+	int error;
+	struct rea_error_info why;
+	struct rea_store *store;
+	struct rea_store_reader *reader;
+	struct wheel_timer timer; /* to try again */
+	char trouble[512];        /* why it is not open */
+};
+
 struct queue {
 	struct queue_options options;
 	struct loop *loop;
-	struct rea_store *store;
+	struct rea_store *store; /* NULL until it is open */
 	struct rea_store_reader *reader;
+	struct opening opening;
 	struct rules *rules;
 	struct deliver_urls *urls;
 	struct loop_post drain;
@@ -189,6 +203,11 @@ void run_interrupt(struct run *run);
 /* One that is kept is not needed. */
 void run_drop(struct run *run);
 void run_free(struct run *run);
+
+/* open.c */
+/* Returns 0 when it is open or tried again later, or an error with ret_info. */
+int open_begin(struct queue *queue, struct rea_error_info *ret_info);
+void open_end(struct queue *queue);
 
 /* pauses.c: what operators have said of targets, in a file beside the store */
 int pauses_load(struct queue *queue, struct rea_error_info *ret_info);

@@ -130,6 +130,7 @@ int pauses_load(struct queue *queue, struct rea_error_info *ret_info)
 	json_t *list, *item;
 	json_error_t wrong;
 
+	free(queue->pauses_path);
 	queue->pauses_path = malloc(size);
 	if (queue->pauses_path == NULL)
 		return REA_ERR_NOMEM;

@@ -11,8 +11,6 @@
 
 #include "base/container.h"
 
-#include <rea/store_sqlite.h>
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +36,25 @@ struct loop *queue_loop(const struct queue *queue)
 const struct rea_config_settings *queue_settings(const struct queue *queue)
 {
 	return queue->rules->settings;
+}
+
+bool queue_trouble(struct queue *queue, char *ret_text, size_t size)
+{
+	struct rea_store_status status;
+
+	if (queue->store == NULL) {
+		snprintf(ret_text, size, "%s", queue->opening.trouble);
+		return true;
+	}
+	rea_store_status(queue->store, &status);
+	if (status.failing)
+		snprintf(ret_text, size, "tasks: the store %s cannot be written to: %s", queue->opening.path, status.message);
+	return status.failing;
+}
+
+bool queue_is_open(const struct queue *queue)
+{
+	return queue->store != NULL;
 }
 
 struct rea_store_reader *queue_reader(struct queue *queue)
@@ -368,21 +385,14 @@ static void on_tick(struct wheel_timer *timer, uint64_t now_ns)
 	loop_timer_start(queue->loop, timer, rea_time_add(now_ns, TICK_NS));
 }
 
-/* On the store's thread. One post serves all that has ended until it is seen. */
-static void on_wake(void *user_data)
-{
-	struct queue *queue = user_data;
-
-	if (!atomic_exchange(&queue->drain_due, true))
-		loop_post(queue->loop, &queue->drain);
-}
-
 static void on_drain(struct loop_post *post)
 {
 	struct queue *queue = REA_CONTAINER_OF(post, struct queue, drain);
 
 	atomic_store(&queue->drain_due, false);
-	rea_store_drain(queue->store);
+	/* Of one that is being opened: it is asked once it is here. */
+	if (queue->store != NULL)
+		rea_store_drain(queue->store);
 }
 
 /* ---- handing in ---- */
@@ -895,19 +905,6 @@ int queue_target_drain(struct queue *queue, struct rea_slice name)
 
 /* ---- life ---- */
 
-static int open_store(struct queue *queue, const char *path, struct rea_error_info *ret_info)
-{
-	struct rea_store_sqlite_options options;
-	int error;
-
-	rea_store_sqlite_options_init(&options);
-	options.path = path;
-	options.store.wake = on_wake;
-	options.store.user_data = queue;
-	error = rea_store_sqlite_open(&options, &queue->store, ret_info);
-	return error ? error : rea_store_reader_new(queue->store, &queue->reader);
-}
-
 int queue_new(const struct queue_options *options, struct queue **ret_queue, struct rea_error_info *ret_info)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
@@ -925,17 +922,14 @@ int queue_new(const struct queue_options *options, struct queue **ret_queue, str
 	queue->tick.fire = on_tick;
 	rea_random_init(&queue->random, rea_random_next(&options->loop->random));
 	error = rules_new(options->config, &queue->rules, ret_info);
-	if (error == 0)
-		error = open_store(queue, queue->rules->settings->tasks.file, ret_info);
-	if (error == 0)
-		error = pauses_load(queue, ret_info);
 	if (error == 0 && (queue->urls = deliver_urls_new(queue->loop, REPLY_HEAD_MAX)) == NULL)
 		error = REA_ERR_NOMEM;
+	if (error == 0)
+		error = open_begin(queue, ret_info);
 	if (error != 0) {
 		queue_free(queue);
 		return error;
 	}
-	loop_timer_start(queue->loop, &queue->tick, queue_now(queue));
 	*ret_queue = queue;
 	return 0;
 }
@@ -1027,6 +1021,7 @@ void queue_free(struct queue *queue)
 	drop_kept(queue);
 	loop_timer_stop(queue->loop, &queue->timer);
 	loop_timer_stop(queue->loop, &queue->tick);
+	open_end(queue);
 	for (struct target *target = queue->targets, *next; target != NULL; target = next) {
 		next = target->next;
 		loop_timer_stop(queue->loop, &target->timer);
@@ -1078,9 +1073,10 @@ static const char *outcome_name(int index)
 
 void queue_metrics(struct queue *queue, struct rea_prometheus *out)
 {
-	struct rea_store_status status;
+	struct rea_store_status status = {.failing = true};
 
-	rea_store_status(queue->store, &status);
+	if (queue->store != NULL)
+		rea_store_status(queue->store, &status);
 	write_by(out, "rea_tasks", REA_METRIC_GAUGE, "Tasks in the store, by state.", "state", state_name,
 	    status.counts, REA_STORE_STATE_COUNT);
 	write_by(out, "rea_task_attempts_total", REA_METRIC_COUNTER, "Attempts of tasks that have ended.", "outcome",
@@ -1107,5 +1103,6 @@ void queue_metrics(struct queue *queue, struct rea_prometheus *out)
 	write_number(out, "rea_store_syncs_total", REA_METRIC_COUNTER, "Commits that waited for the disk.", status.syncs);
 	write_number(out, "rea_store_failures_total", REA_METRIC_COUNTER, "Commits that failed.", status.failures);
 	write_number(out, "rea_store_damaged_total", REA_METRIC_COUNTER, "Rows that could not be read.", status.damaged);
-	write_number(out, "rea_store_failing", REA_METRIC_GAUGE, "1 while the store cannot be written to.", status.failing);
+	write_number(out, "rea_store_failing", REA_METRIC_GAUGE, "1 while the store cannot be opened or written to.",
+	    status.failing);
 }

@@ -23,12 +23,15 @@ struct queue_options {
 	struct rea_config *config;   /* its tasks.file is the store; a reference is taken */
 	/* What was decided, after it is on disk where it has to be. Borrowed until return. */
 	void (*event)(const struct rea_event *event, void *user_data);
+	/* One line for whoever runs this: the store cannot be opened, or is open at last. */
+	void (*notice)(const char *text, void *user_data);
 	void *user_data;
 };
 
 /* What a queue would refuse about a configuration: patterns, secrets. Returns 0, or REA_ERR_INVALID with ret_info. */
 int queue_check(const struct rea_config *config, struct rea_error_info *ret_info);
-/* Opens the store, which may take seconds. Returns 0, REA_ERR_NOMEM, or what rea_store_sqlite_open and queue_check return, with ret_info. */
+/* Opens the store, which may take seconds. When that fails for a reason that may pass (a full disk, another process, a damaged file) the queue is there without it and tries
+ * again every QUEUE_OPEN_EVERY_S seconds; when it is wrong for good (no such directory, no permission, no database of ours) it is refused. Returns 0, REA_ERR_NOMEM, or what rea_store_sqlite_open and queue_check return, with ret_info. */
 int queue_new(const struct queue_options *options, struct queue **ret_queue, struct rea_error_info *ret_info);
 /* From now on this configuration. Without memory the old one stays. */
 void queue_configure(struct queue *queue, struct rea_config *config);
@@ -37,6 +40,12 @@ void queue_configure(struct queue *queue, struct rea_config *config);
 void queue_stop(struct queue *queue, uint64_t deadline_ns, void (*stopped)(void *arg), void *arg);
 /* It has stopped, or nothing was ever begun. Waits for the store's last commit. NULL is fine. */
 void queue_free(struct queue *queue);
+
+#define QUEUE_OPEN_EVERY_S 5
+/* Is its store open? Until then only queue_configure, queue_stop, queue_free, queue_metrics, queue_settings and queue_trouble may be called. */
+bool queue_is_open(const struct queue *queue);
+/* What keeps it from taking and delivering tasks now. False = nothing. */
+bool queue_trouble(struct queue *queue, char *ret_text, size_t size);
 
 void queue_metrics(struct queue *queue, struct rea_prometheus *out);
 const struct rea_config_settings *queue_settings(const struct queue *queue);

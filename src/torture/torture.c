@@ -30,6 +30,7 @@
 #define SETTLE_NS (60 * REA_NS_PER_S) /* without anything coming to an end */
 #define LOOK_NS (50 * REA_NS_PER_MS)
 #define PROBES 50
+#define ROOM_BYTES 65536 /* less than this left, and the disk is full */
 #define BAR_WIDTH 30
 
 static const char target_script[] = "15% status 503\n"
@@ -120,6 +121,26 @@ static bool probe_disk(struct torture *torture)
 	return good;
 }
 
+/* A disk with no room proves nothing: neither what rea could not write there nor what the target could not note is a promise broken. */
+static bool is_disk_full(const struct torture *torture)
+{
+	char path[640];
+	static const char block[ROOM_BYTES];
+	bool full;
+	int fd;
+
+	path_of(torture, "probe", path);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOSPC || errno == EDQUOT;
+	errno = 0;
+	full = (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block) || fdatasync(fd) != 0) &&
+	       (errno == 0 || errno == ENOSPC || errno == EDQUOT);
+	close(fd);
+	unlink(path);
+	return full;
+}
+
 /* ---- processes ---- */
 
 static bool write_file(const struct torture *torture, const char *name, const char *text)
@@ -184,6 +205,26 @@ static bool configure(struct torture *torture)
 	return good;
 }
 
+/* ---- looking ---- */
+
+static const char *ask(struct torture *torture, const char *path)
+{
+	const char *reply = NULL;
+	long status = asker_ask(torture->asker, torture->admin, path, NULL, &reply);
+
+	if (status == 200)
+		return reply;
+	fprintf(stderr, "rea torture: %s was answered with %ld\n", path, status);
+	return NULL;
+}
+
+/* Of what is seen after a kill. */
+static void accuse(struct torture *torture, const char *what)
+{
+	if (torture->killed > 0 && !is_disk_full(torture))
+		ledger_lost(torture->ledger, what);
+}
+
 static bool start_serve(struct torture *torture)
 {
 	char config[640], errors[640];
@@ -197,25 +238,16 @@ static bool start_serve(struct torture *torture)
 		return fail("cannot start rea serve", strerror(errno));
 	if (!process_wait_line(&torture->serve, "rea: admin on ", READY_TIMEOUT_MS, torture->admin, sizeof(torture->admin)) ||
 	    !process_wait_line(&torture->serve, "rea: ready", READY_TIMEOUT_MS, rest, sizeof(rest))) {
-		if (torture->killed > 0)
-			ledger_lost(torture->ledger, "rea serve does not come back after a kill; serve.err says why");
+		accuse(torture, "rea serve does not come back after a kill; serve.err says why");
 		return fail("rea serve", "it did not become ready; serve.err says why");
+	}
+	/* It carries calls without its store, too. */
+	if (ask(torture, "/v1/tasks?limit=1") == NULL) {
+		accuse(torture, "rea serve does not come back with its store after a kill; serve.err says why");
+		return fail("rea serve", "its store cannot be opened; serve.err says why");
 	}
 	torture->ready_ns_max = rea_time_max(torture->ready_ns_max, clock_ns() - start_ns);
 	return true;
-}
-
-/* ---- looking ---- */
-
-static const char *ask(struct torture *torture, const char *path)
-{
-	const char *reply = NULL;
-	long status = asker_ask(torture->asker, torture->admin, path, NULL, &reply);
-
-	if (status == 200)
-		return reply;
-	fprintf(stderr, "rea torture: %s was answered with %ld\n", path, status);
-	return NULL;
 }
 
 /* Every task that there is, page by page. */
@@ -350,7 +382,7 @@ static bool play_round(struct torture *torture, uint32_t round)
 	torture->killed++;
 	clients_pause(torture->clients);
 	end_round(torture);
-	return !ledger_broken(torture->ledger);
+	return !ledger_broken(torture->ledger) && !is_disk_full(torture);
 }
 
 /* Until nothing is left to be done, or nothing happens any more. */
@@ -396,6 +428,11 @@ static bool play(struct torture *torture)
 	for (uint32_t round = 0; good && round < torture->options->rounds; round++)
 		good = play_round(torture, round);
 	good = good && play_end(torture);
+	if (is_disk_full(torture)) {
+		wipe(torture);
+		return fail(
+		    torture->path, "the disk is full: this says nothing of the store; give it room and try again");
+	}
 	return good || ledger_broken(torture->ledger);
 }
 

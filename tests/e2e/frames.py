@@ -2,8 +2,10 @@
 HTTP/2 without a library: frames written and read as they are, for a client that does what none would do. Header blocks are literals; of what comes back only
 what needs no table is understood: the status, when it stands alone at the beginning.
 """
+import contextlib
 import socket
 import struct
+import threading
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -35,6 +37,77 @@ def block(*fields):
 
 def request(method, path, *fields, authority="rea"):
     return block((":method", method), (":scheme", "http"), (":authority", authority), (":path", path), *fields)
+
+
+class Server:
+    """
+    An instance of HTTP/2 that allows so many streams, and refuses what is more. serve(self, connection, number, nth): what to do for the nth
+    request; None = 200 and nothing else, after a short while. accepts: False = who connects is hung up on.
+    """
+
+    def __init__(self, allowed=100, serve=None, accepts=True):
+        self.allowed, self.serve, self.accepts = allowed, serve, accepts
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.lock = threading.Lock()
+        self.connections, self.taken, self.refused, self.open, self.open_most = [], 0, 0, 0, 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def requests(self, instance=None, path=None):
+        return []
+
+    def close(self):
+        self.socket.close()
+        for connection in self.connections:
+            connection.close()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._connection, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection, number, nth):
+        with contextlib.suppress(OSError):
+            if self.serve is not None:
+                self.serve(self, connection, number, nth)
+                return
+            time.sleep(0.005)
+            with self.lock:
+                self.open -= 1
+                connection.sendall(frame(HEADERS, END_HEADERS | END_STREAM, number, b"\x88"))
+
+    def _connection(self, connection):
+        stream = connection.makefile("rb")
+        try:
+            stream.read(len(PREFACE))
+            if not self.accepts:
+                connection.close()
+                return
+            connection.sendall(frame(SETTINGS, 0, 0, struct.pack(">HI", 3, self.allowed)))
+            while head := stream.read(9):
+                payload, number = stream.read(int.from_bytes(head[:3], "big")), int.from_bytes(head[5:], "big")
+                with self.lock:
+                    if head[3] == SETTINGS and not head[4] & ACK:
+                        connection.sendall(frame(SETTINGS, ACK))
+                    elif head[3] == PING and not head[4] & ACK:
+                        connection.sendall(frame(PING, ACK, 0, payload))
+                    if head[3] != HEADERS:
+                        continue
+                    if self.open == self.allowed:
+                        self.refused += 1
+                        connection.sendall(frame(RST_STREAM, 0, number, struct.pack(">I", REFUSED_STREAM)))
+                        continue
+                    self.open += 1
+                    self.open_most = max(self.open, self.open_most)
+                    self.taken += 1
+                    nth = self.taken
+                threading.Thread(target=self._answer, args=(connection, number, nth), daemon=True).start()
+        except OSError:
+            pass
 
 
 class Stream:

@@ -42,13 +42,14 @@ class Request:
 class Server(grpc.GenericRpcHandler):
     """handle(request, messages, context): a generator of replies; messages: those of the request, as they come."""
 
-    def __init__(self, name, handle, port=0, workers=64, message_max=-1):
+    def __init__(self, name, handle, port=0, workers=64, message_max=-1, tls=None):
         self.name, self.handle = name, handle
         self.seen = []
         self.lock = threading.Lock()
         self.server = grpc.server(
             concurrent.futures.ThreadPoolExecutor(workers), handlers=[self], options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", message_max)])
-        self.port = self.server.add_insecure_port(f"127.0.0.1:{port}")
+        address = f"127.0.0.1:{port}"
+        self.port = self.server.add_insecure_port(address) if tls is None else self.server.add_secure_port(address, tls)
         self.address = f"127.0.0.1:{self.port}"
         self.server.start()
 

@@ -20,7 +20,7 @@ from rig import REA
 DATA = pathlib.Path(__file__).parent.parent / "data/check"
 TRANSCRIPTS = sorted((DATA / "expected").glob("*.txt"))
 FIXED = sorted((DATA / "fixed").glob("*"))
-RULES = [f"RC{number:02}" for number in range(1, 27)]
+RULES = [f"RC{number:02}" for number in range(1, 28)]
 FEIGN = "spring.cloud.openfeign.client.config.default: {connect-timeout: 500, read-timeout: 2000}\n"
 
 

@@ -2,6 +2,7 @@
 import concurrent.futures
 import itertools
 import json
+import socket
 import threading
 import time
 
@@ -10,6 +11,7 @@ import pytest
 grpc = pytest.importorskip("grpc", reason="python3-grpcio is not installed")
 
 from grpc_peer import Client, RefusingServer, Server, descriptor_set, echo, fails, one, tag, text  # noqa: E402
+from tls import Authority  # noqa: E402
 from rig import FINAL, MS, WIDE_BUDGET, Connection, by_call, check_calls, check_counters, head, now_ns, wait_for  # noqa: E402
 import subprocess  # noqa: E402
 
@@ -228,6 +230,39 @@ def test_p11_status_before_any_message_is_retried(pair, initial):
     assert serve.timeline("p11-7")[0]["method"] == "test.Users_Get"
 
 
+def test_over_tls_without_a_word_of_the_protocol(rig, tmp_path):
+    """gRPC goes by HTTP/2 whatever `protocol` says, so that is what its connections offer (ALPN); other calls to the same service go by HTTP/1.1."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("users")
+    server = Server("A", echo, tls=grpc.ssl_server_credentials([(pair.key.read_bytes(), pair.certificate.read_bytes())]))
+    rig.peers.append(server)
+    serve = rig.serve(configuration(rig, server, **{"tls": {"ca-file": authority.ca}}))
+    with Client(serve.calls) as client:
+        assert [client.unary(GET, b"x", biz_id=serve.new_biz_id()).result() for _ in range(3)] == [b"x"] * 3
+    assert serve.metric("rea_tls_handshakes_total", side="upstream") == 1
+    # It does not agree to HTTP/1.1, which is what another call asks for, and says nothing of what it was sent.
+    rig.unchecked = True
+    with serve.connect() as connection:
+        connection.send(head("GET", "/users/x", [("Host", "localhost")]))
+        assert (connection.reply().status, len(server.seen)) == (502, 3)
+
+
+def test_what_is_idle_keeps_no_other_protocol_out(rig):
+    """One connection may be open: an idle one of HTTP/1.1 makes room for a call of gRPC, and the reverse."""
+    rig.unchecked = True  # one rea behind the other
+    server = Server("A", echo)
+    rig.peers.append(server)
+    inner = rig.serve(configuration(rig, server))
+    config = configuration(rig, inner.calls, retry={"enabled": False}, host="users")
+    outer = rig.serve({**config, "limits": {"upstream-connections": 1}})
+    with Client(outer.calls) as client, outer.connect() as connection:
+        for _ in range(3):
+            connection.send(head("GET", "/users/nothing", [("Host", "users")]))
+            assert "could not be reached" not in connection.reply().text
+            assert client.unary(GET, b"x").result() == b"x"
+    assert len(server.seen) >= 3
+
+
 def test_p11_500_streams_that_pause_before_their_trailers(pair):
     def slowly(request, messages, context):
         one(messages)
@@ -247,6 +282,66 @@ def test_p11_500_streams_that_pause_before_their_trailers(pair):
             results = list(pool.map(ask, range(500)))
     assert results == [(b"12345", str(n), {"x-tail": str(n)}) for n in range(500)]
     assert len(server.seen) == 500
+
+
+WEB_MESSAGE, WEB_TRAILERS = b"\0\0\0\0\5hello", b"\x80\0\0\0\x0fgrpc-status:0\r\n"
+
+
+class Web:
+    """gRPC-Web over HTTP/1.1: a message, 20 ms, and the trailers as the body's last message, in chunks."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def requests(self, instance=None, path=None):
+        return []
+
+    def close(self, grace=None):
+        self.socket.close()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    @staticmethod
+    def _serve(connection):
+        stream = connection.makefile("rb")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while stream.readline():
+            while stream.readline() not in (b"\r\n", b""):
+                pass
+            stream.read(len(WEB_MESSAGE))
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/grpc-web+proto\r\ntransfer-encoding: chunked\r\n\r\n")
+            connection.sendall(b"%x\r\n%s\r\n" % (len(WEB_MESSAGE), WEB_MESSAGE))
+            time.sleep(0.02)
+            connection.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(WEB_TRAILERS), WEB_TRAILERS))
+
+
+def test_p11_grpc_web_over_http1_goes_through_as_it_is(rig):
+    rig.unchecked = True  # the server tells nothing
+    web = Web()
+    rig.peers.append(web)
+    serve = rig.serve(configuration(rig, web))
+    fields = [("Host", "users"), ("Content-Type", "application/grpc-web+proto"), ("TE", "trailers"), ("Content-Length", str(len(WEB_MESSAGE)))]
+
+    def call(_):
+        with serve.connect() as connection:
+            replies = []
+            for _ in range(25):
+                connection.send(head("POST", GET, fields) + WEB_MESSAGE)
+                reply = connection.reply()
+                replies.append((reply.status, reply.field("content-type"), reply.body))
+            return replies
+
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        replies = [reply for some in pool.map(call, range(20)) for reply in some]
+    assert replies == [(200, "application/grpc-web+proto", WEB_MESSAGE + WEB_TRAILERS)] * 500
 
 
 @pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.DATA_LOSS])

@@ -381,6 +381,103 @@ def test_a_connection_that_has_died_in_silence_is_not_used_again(rig):
         instance.close()
 
 
+@pytest.fixture
+def instance(rig):
+    """Instances that are frames.Server; what they saw is counted here."""
+    rig.unchecked = True
+    made = []
+
+    def make(*arguments, **more):
+        made.append(frames.Server(*arguments, **more))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+def many(rea, count, method="GET", path="/user-service/users/1"):
+    """So many calls at once, and how each has ended."""
+    with frames.Client(rea.calls) as client:
+        ids = [rea.new_biz_id() for _ in range(count)]
+        for n in range(count):
+            client.ask(2 * n + 1, method, path, ("x-biz-id", ids[n]))
+        replies = [client.reply(2 * n + 1) for n in range(count)]
+    return ids, [reply.status for reply in replies]
+
+
+def ends(rea, count):
+    """How so many calls at once have ended, in order of the alphabet."""
+    return sorted(rea.timeline(biz_id)[-1]["outcome"] for biz_id in many(rea, count)[0])
+
+
+@pytest.mark.parametrize("connections", [1, 1024])
+def test_an_instance_that_allows_one_stream_fails_no_call(rig, instance, connections):
+    """Without retries: each waits for its turn, none is sent to be refused, and none is told that there is no connection."""
+    server = instance(1)
+    rea = rig.serve(h2_service(server.address, retry={"enabled": False}, limits={"upstream-connections": connections}))
+    if connections > 1:
+        server.allowed = 50  # more connections share it
+    assert many(rea, 50)[1] == [200] * 50
+    assert (server.taken, server.refused) == (50, 0)
+    assert connections > 1 or (server.open_most, len(server.connections)) == (1, 1)
+
+
+def test_who_waits_for_a_turn_that_does_not_come_was_never_sent(rig, instance):
+    server = instance(1, lambda *_: None)
+    rea = rig.serve(h2_service(server.address, retry={"max-retry-next-instance": 0, "attempt-timeout-ms": 300}, limits={"upstream-connections": 1}))
+    assert ends(rea, 3) == ["ambiguous", "never_sent", "never_sent"]
+    assert server.taken == 1
+
+
+def test_each_is_judged_by_how_far_it_has_come(rig, instance):
+    policy = {"max-retry-next-instance": 0}
+    # It is hung up on before it says how many it allows: one has gone ahead.
+    closing = instance(accepts=False)
+    assert ends(rig.serve(h2_service(closing.address, retry=policy)), 20) == ["ambiguous"] + ["never_sent"] * 19
+
+    def die(server, connection, _, nth):
+        if nth == 20:
+            connection.shutdown(socket.SHUT_RDWR)
+
+    dying = instance(100, die)
+    assert ends(rig.serve(h2_service(dying.address, retry=policy)), 20) == ["ambiguous"] * 20
+    # With one that allows half of them, the others have never left.
+    half = instance(10, lambda server, connection, _, nth: nth == 10 and connection.shutdown(socket.SHUT_RDWR))
+    rea = rig.serve(h2_service(half.address, retry=policy, limits={"upstream-connections": 1}))
+    assert ends(rea, 20) == ["ambiguous"] * 10 + ["never_sent"] * 10
+    # Nothing listens there.
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        nobody = "127.0.0.1:%d" % probe.getsockname()[1]
+    assert ends(rig.serve(h2_service(nobody, retry=policy)), 20) == ["never_sent"] * 20
+
+
+def test_a_whole_reply_outlives_its_connection(rig, instance):
+    """The instance has sent all and leaves, while the caller has taken half of it."""
+
+    def leaves(server, connection, number, _):
+        connection.sendall(frame(HEADERS, END_HEADERS, number, b"\x88"))
+        for n in range(11):
+            time.sleep(0.02)  # what is taken is taken by then
+            connection.sendall(frame(DATA, END_STREAM if n == 10 else 0, number, pattern(110000)[n * 10000 : (n + 1) * 10000]))
+        time.sleep(0.1)
+        connection.shutdown(socket.SHUT_RDWR)
+
+    server = instance(100, leaves)
+    rea = rig.serve(h2_service(server.address))
+    with frames.Client(rea.calls, windows=False) as client:
+        client.ask(1, "GET", "/user-service/users/1")
+        assert client.until(lambda: len(client.streams[1].body) == 65535)
+        wait_for(lambda: established(rea, server.address) == [] and server.taken == 1)
+        client.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 20)) + frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1 << 20)))
+        reply = client.reply(1)
+        assert (reply.status, reply.ended, bytes(reply.body) == pattern(110000)) == (200, True, True)
+        # Nobody comes to the connection that is gone.
+        client.ask(3, "GET", "/user-service/users/1")
+        assert client.until(lambda: len(client.streams[3].body) > 0)
+    assert len(server.connections) == 2
+
+
 def established(rea, address):
     """Ends of rea's connections to this address, by the kernel."""
     port = int(address.rsplit(":", 1)[1])

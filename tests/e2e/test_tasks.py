@@ -1,6 +1,8 @@
 """Tasks that survive: accepted, delivered, tried again, given up, replayed; SCENARIOS Q01, Q02, Q05, Q06, Q07, Q10, Q14 with their numbers."""
 import concurrent.futures
 import datetime
+import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -18,7 +20,7 @@ import pytest
 
 import tasks as rig_tasks
 from conftest import sanitized
-from rig import MS, S, Serve, now_ns, wait_for
+from rig import MS, REA, S, Serve, now_ns, wait_for
 from tasks import OVER, Tasks, config, events_of
 
 QUICK = {"min-backoff-ms": 20, "max-backoff-ms": 100}
@@ -1089,13 +1091,114 @@ def test_a_full_file_system_is_503_and_work_resumes(start, small_disk):
             break
     assert refused == 3 and tasks.acked
     assert tasks.ask("GET", "/v1/tasks")[0] == 200
+    ready = tasks.rea.get_admin("/readyz")
+    assert ready.status == 200 and ready.text.startswith(f"ready\ntasks: the store {place}/tasks.db cannot be written to: "), ready.text
     grow()
     wait_for(lambda: tasks.rea.metric("rea_store_failing") == 0, 20)
+    assert tasks.rea.get_admin("/readyz").text == "ready"
     tasks.submit(**task)
     tasks.post("/v1/targets/pay/resume")
     for task in tasks.acked:
         tasks.until(task, "SUCCESS")
     assert len(upstream.requests()) == len(tasks.acked) == len(tasks.list())
+
+
+def fill(place):
+    with open(place / "junk", "wb", buffering=0) as junk:
+        try:
+            while True:
+                junk.write(b"x" * 4096)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+
+def hold(path):
+    """What another process does that has the store open."""
+    lock = open(f"{path}-lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+@pytest.mark.parametrize("trouble, why", [
+    ("full", r".*\(SQLite code \d+, errno 28: No space left on device\)"),
+    ("read-only", r"its lock file cannot be opened \(errno 30: Read-only file system\)"),
+    ("locked", "another process has it open"),
+    ("damaged", ".+"),
+])
+def test_a_store_that_cannot_be_opened_keeps_no_call_from_being_carried(start, small_disk, trouble, why):
+    place, _ = small_disk
+    path = place / "tasks.db"
+    upstream, tasks = start("status 200", tasks={"file": str(path)})
+    tasks.post("/v1/targets/pay/pause")
+    for n in range(3):
+        tasks.submit(key=f"k{n}", biz_id=f"b{n}")
+    assert tasks.rea.stop() == 0
+    if trouble == "full":
+        fill(place)
+    elif trouble == "read-only":
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+    elif trouble == "locked":
+        lock = hold(path)
+    else:
+        path.rename(place / "good.db")
+        path.write_bytes(os.urandom(8192))
+    tasks = start.again()
+    line = f"tasks: the store {path} cannot be opened: "
+    said = [event["detail"] for event in tasks.rea.events() if event["type"] == "Config"]
+    assert len(said) == 1 and re.fullmatch(re.escape(line) + why + "; tried again every 5 s", said[0]), said
+    assert tasks.rea.stderr_text().splitlines() == ["rea: " + said[0]]
+    assert tasks.rea.request("GET", "/pay/orders/1", biz_id="call").status == 200
+    for method, resource in [("POST", "/v1/tasks"), ("GET", "/v1/tasks"), ("POST", "/v1/tasks/replay"), ("GET", "/v1/tasks/1"), ("GET", "/v1/tasks/1/attempts"),
+                             ("POST", "/v1/tasks/1/cancel"), ("POST", "/v1/tasks/1/replay"), ("GET", "/v1/targets"), ("GET", "/v1/targets/pay"),
+                             ("POST", "/v1/targets/pay/pause"), ("POST", "/v1/targets/pay/resume"), ("POST", "/v1/targets/pay/drain")]:
+        status, document, fields = tasks.ask(method, resource, {} if method == "POST" else None)
+        assert (status, fields["retry-after"], fields["content-type"]) == (503, "5", "application/problem+json"), (resource, status)
+        assert document["detail"] == said[0], document
+    ready = tasks.rea.get_admin("/readyz")
+    assert (ready.status, ready.text) == (200, "ready\n" + said[0])
+    assert tasks.rea.metric("rea_store_failing") == 1
+    status, document, _ = tasks.ask("GET", "/v1/timelines/b0")
+    assert (status, document["detail"]) == (503, "the tasks cannot be read")
+    if trouble == "full":
+        (place / "junk").unlink()
+    elif trouble == "read-only":
+        subprocess.run(["mount", "-o", "remount,rw", place], check=True)
+    elif trouble == "locked":
+        lock.close()
+    else:
+        (place / "good.db").rename(path)
+    wait_for(lambda: tasks.rea.metric("rea_store_failing") == 0, 20)
+    assert tasks.rea.get_admin("/readyz").text == "ready"
+    said = [event["detail"] for event in tasks.rea.events() if event["type"] == "Config"]
+    assert said[1:] == [f"tasks: the store {path} is open"]
+    assert tasks.target()["paused"] and len(tasks.list()) == 3
+    tasks.submit(key="new", biz_id="new")
+    tasks.post("/v1/targets/pay/resume")
+    for task in tasks.acked:
+        tasks.until(task, "SUCCESS")
+    assert len([request for request in upstream.requests() if request.field("x-biz-id") != "call"]) == 4
+
+
+def test_rea_stops_while_the_store_cannot_be_opened(start):
+    _, tasks = start("status 200")
+    assert tasks.rea.stop() == 0
+    with hold(json.loads(tasks.rea.config_path.read_text())["tasks"]["file"]):
+        tasks = start.again()
+        assert tasks.ask("GET", "/v1/tasks")[0] == 503
+        assert tasks.rea.stop() == 0
+
+
+@pytest.mark.parametrize("path, why", [
+    ("missing/tasks.db", "its lock file cannot be opened"),
+    ("directory", "unable to open database file"),
+])
+def test_a_store_that_can_never_be_opened_is_refused_at_the_start(rig, path, why):
+    (rig.directory / "directory").mkdir()
+    path = rig.directory / path
+    file = rig.directory / "rea.yaml"
+    file.write_text(json.dumps({"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "tasks": {"file": str(path)}}))
+    result = subprocess.run([REA, "serve", "--config", file], capture_output=True, text=True, timeout=20)
+    assert result.returncode == 1 and str(path) in result.stderr and why in result.stderr, result
 
 
 def test_a_full_disk_is_503_and_work_resumes(start, rig):

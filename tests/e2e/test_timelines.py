@@ -168,6 +168,33 @@ def test_a_full_disk_loses_no_call_and_is_got_over(rig, small_disk):
     rig.unchecked = True  # it has ended
 
 
+@pytest.mark.parametrize("trouble", ["full", "read-only"])
+def test_a_disk_that_takes_nothing_at_the_start_keeps_no_call_from_being_carried(rig, small_disk, trouble):
+    upstream = rig.upstream(A="status 503", B="echo")
+    if trouble == "full":
+        fill(small_disk)
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    rea = start(rig, upstream, str(small_disk / "events.db"))
+    assert rea.request("GET", "/user-service/users/42", biz_id="order-1").status == 200
+    wait_for(lambda: rea.metric("rea_event_sqlite_failing") == 1)
+    ready = rea.get_admin("/readyz")
+    assert ready.status == 200 and ready.text.startswith("ready\nevents: they cannot be written to events.sqlite: "), ready.text
+    assert steps(timeline(rea, "order-1")["events"]) == RETRY_SUCCESS  # from memory
+    if trouble == "full":
+        (small_disk / "junk").unlink()
+    else:
+        subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
+    wait_for(lambda: rea.metric("rea_event_sqlite_failing") == 0, 20)
+    written(rea)
+    assert rea.get_admin("/readyz").text == "ready" and rea.metric("rea_event_sqlite_dropped_total") == 0
+    with sqlite3.connect(small_disk / "events.db") as connection:
+        assert connection.execute("SELECT count(DISTINCT id) FROM event").fetchone() == (2,)
+    connection.close()
+    assert rea.stop() == 0
+    rig.unchecked = True  # it has ended
+
+
 # ---- rea timeline
 
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import frames
 import tasks
 from rig import REA, Closed, Connection, head, service, wait_for
 from tls import LAST_REPLY, Authority, TlsInstance, server_context
@@ -320,6 +321,36 @@ def test_who_never_ends_its_handshake_is_left(rig, authority):
         connection.send(b"\x16\x03\x01")
         assert connection.at_end()
     assert serve.metric("rea_calls_total") == 0
+
+
+def test_a_handshake_that_ends_within_a_drain_begins_nothing(rig, authority):
+    rig.unchecked = True  # it has ended
+    upstream, serve = tls_listener(rig, authority.issue("rea"), upstream_script="on GET /users/1\ndelay 500ms body ok\non GET /\nbody ok")
+    context = ssl.create_default_context(cafile=authority.ca)
+    address = ("127.0.0.1", int(serve.calls.rsplit(":", 1)[1]))
+    context_h2 = ssl.create_default_context(cafile=authority.ca)
+    context_h2.set_alpn_protocols(["h2"])
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context_h2.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with socket.create_connection(address, 10) as slow, context.wrap_socket(socket.create_connection(address, 10), server_hostname="localhost") as busy:
+        finished = False
+        while not finished:
+            try:
+                client.do_handshake()
+                finished = True
+            except ssl.SSLWantReadError:
+                slow.sendall(outgoing.read())
+                incoming.write(slow.recv(65536))
+        busy.sendall(head("GET", "/user-service/users/1", [("Host", "localhost"), ("x-biz-id", "busy")]))
+        wait_for(lambda: serve.metric("rea_calls_in_flight") == 1)
+        serve.signal(signal.SIGTERM)
+        assert slow.recv(1) == b""  # the drain has begun
+        client.write(frames.PREFACE + frames.frame(frames.SETTINGS))
+        client.write(frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, frames.request("GET", "/user-service/users/2")))
+        slow.sendall(outgoing.read())  # the end of its handshake, and a request
+        assert busy.recv(65536).startswith(b"HTTP/1.1 200 OK")
+    assert serve.wait() == 0
+    assert [request["path"] for request in upstream.requests()] == ["/users/1"]
 
 
 def test_openssl_resumes_and_ends_in_order(rig, tmp_path, authority):

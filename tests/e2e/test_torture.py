@@ -86,3 +86,16 @@ def test_no_processes_outlive_it(tmp_path):
 def test_wrong_usage(arguments, code, message):
     result = subprocess.run([REA, "torture", *arguments], capture_output=True, text=True, timeout=30)
     assert result.returncode == code and message in result.stderr
+
+
+def test_a_full_disk_accuses_nobody(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("only root may mount a small file system")
+    try:
+        result = torture(disk, "--rounds", 3, "--seconds", 6, "--seed", 14)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+    assert result.returncode == 1 and "BROKEN" not in result.stdout and "FAIL" not in result.stdout, result.stdout
+    assert re.search(r"^rea torture: .*: the disk is full: this says nothing of the store; give it room and try again$", result.stderr, re.M), result.stderr

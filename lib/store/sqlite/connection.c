@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -35,11 +36,16 @@ int rea__db_error(int code)
 
 void rea__db_describe(const struct rea__db *db, char *text, size_t size)
 {
+	char why[64];
+
 	if (db->handle == NULL)
 		snprintf(text, size, "the database is not open");
+	else if (sqlite3_system_errno(db->handle) == 0)
+		snprintf(text, size, "%s (SQLite code %d)", sqlite3_errmsg(db->handle), sqlite3_extended_errcode(db->handle));
 	else
-		snprintf(text, size, "%s (SQLite code %d, errno %d)", sqlite3_errmsg(db->handle),
-		    sqlite3_extended_errcode(db->handle), sqlite3_system_errno(db->handle));
+		snprintf(text, size, "%s (SQLite code %d, errno %d: %s)", sqlite3_errmsg(db->handle),
+		    sqlite3_extended_errcode(db->handle), sqlite3_system_errno(db->handle),
+		    strerror_r(sqlite3_system_errno(db->handle), why, sizeof(why)));
 }
 
 int rea__db_exec(struct rea__db *db, const char *sql)
@@ -143,7 +149,7 @@ int rea__db_open(struct rea__db *db, const struct rea__db_options *options, char
 
 int rea__db_lock(const char *path, int *ret_fd, char *message, size_t message_size)
 {
-	char lock_path[4096];
+	char lock_path[4096], why[64];
 	int fd, error;
 
 	if ((size_t)snprintf(lock_path, sizeof(lock_path), "%s-lock", path) >= sizeof(lock_path)) {
@@ -152,7 +158,9 @@ int rea__db_lock(const char *path, int *ret_fd, char *message, size_t message_si
 	}
 	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
 	if (fd < 0) {
-		snprintf(message, message_size, "its lock file cannot be opened (errno %d)", errno);
+		error = errno;
+		snprintf(message, message_size, "its lock file cannot be opened (errno %d: %s)", error,
+		    strerror_r(error, why, sizeof(why)));
 		return REA_ERR_IO;
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {

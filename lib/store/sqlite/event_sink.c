@@ -13,6 +13,7 @@
  * Old rows leave in small portions along with new ones, and a few hundred at a time when there is nothing to write. Their pages are used again;
  * when more than a quarter of the file is free, some are given back to the file system. There is no VACUUM.
  */
+#include "base/place.h"
 #include "store/sqlite/event_sink.h"
 
 #include <rea/store.h>
@@ -21,7 +22,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -218,6 +218,8 @@ static int ensure_open(struct rea_event_sqlite *sink, char *message, size_t size
 	message[0] = '\0';
 	if (sink->db.handle != NULL)
 		return 0;
+	if (sink->lock_fd < 0 && (error = rea__db_lock(sink->db_options.path, &sink->lock_fd, message, size)) != 0)
+		return error;
 	error = open_file(sink, message, size);
 	if (error == REA_ERR_CORRUPT && set_aside(sink) == 0)
 		error = open_file(sink, message, size);
@@ -511,15 +513,11 @@ static void free_sink(struct rea_event_sqlite *sink)
 static int first_open(struct rea_event_sqlite *sink, char *message, size_t size)
 {
 	const char *path = sink->db_options.path;
-	int error = rea__db_lock(path, &sink->lock_fd, message, size);
-	struct stat file;
+	int error = ensure_open(sink, message, size);
 
-	if (error != 0)
-		return error;
-	error = ensure_open(sink, message, size);
 	if (error != REA_ERR_IO && error != REA_ERR_CORRUPT)
 		return error;
-	if (stat(path, &file) == 0 && (!S_ISREG(file.st_mode) || access(path, R_OK | W_OK) != 0))
+	if (!rea_place_is_sound(path))
 		return REA_ERR_IO;
 	start_failing(sink, message);
 	return 0;

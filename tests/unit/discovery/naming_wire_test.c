@@ -127,6 +127,12 @@ static void etcd(void **state)
 	assert_entry(2, "10.0.0.3", 80, 100);
 	assert_string_equal(list.problem, "\"\" is no address with a port: it is left out");
 	roster_list_fini(&list);
+	/* What others wrote must not look like a line of our log; here "\nrea: \x1b\xc3\xa9". */
+	answer = json_loads("{\"header\":{\"revision\":\"7\"},\"kvs\":[{\"value\":\"CnJlYTogG8Op\"}]}", 0, NULL);
+	assert_int_equal(naming_read_etcd(answer, &list), 0);
+	json_decref(answer);
+	assert_string_equal(list.problem, "\"?rea: ???\" is no address with a port: it is left out");
+	roster_list_fini(&list);
 	answer = json_loads("{\"header\":{\"revision\":\"7\"}}", 0, NULL);
 	assert_int_equal(naming_read_etcd(answer, &list), 0);
 	assert_int_equal(list.len, 0);

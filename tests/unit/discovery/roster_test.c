@@ -146,8 +146,19 @@ static void a_name_over_time(void **state)
 		found[i] = one;
 		found[i].address[15] = (uint8_t)i;
 	}
-	roster_name_answered(&name, found, ROSTER_ADDRESSES_MAX + 1, 5, &random, 40 * S);
+	assert_true(roster_name_answered(&name, found, ROSTER_ADDRESSES_MAX + 1, 5, &random, 40 * S));
 	assert_int_equal(name.len, ROSTER_ADDRESSES_MAX);
+	/* The same, turned: the same ones are left out, and nothing has changed. */
+	for (size_t i = 0; i <= ROSTER_ADDRESSES_MAX; i++)
+		found[i].address[15] = (uint8_t)((i + 7) % (ROSTER_ADDRESSES_MAX + 1));
+	assert_false(roster_name_answered(&name, found, ROSTER_ADDRESSES_MAX + 1, 5, &random, 50 * S));
+	assert_int_equal(name.addresses[0].address[15], 0);
+	assert_int_equal(name.addresses[ROSTER_ADDRESSES_MAX - 1].address[15], ROSTER_ADDRESSES_MAX - 1);
+	/* One twice is one. */
+	found[1] = found[0];
+	assert_true(roster_name_answered(&name, found, 2, 5, &random, 60 * S));
+	assert_int_equal(name.len, 1);
+	assert_false(roster_name_answered(&name, found, 1, 5, &random, 70 * S));
 }
 
 static void resolving(void **state)

@@ -335,8 +335,14 @@ static void the_peers_limit(void **state)
 	}
 	assert_false(f->client->reusable);
 	assert_false(f->client->closing);
-	assert_null(begin(f, "GET", 0));
-	waiting = f->stream = NULL;
+	/* One more is not refused: it waits with the others for what the peer allows. One goes ahead. */
+	waiting = get(f);
+	assert_sent(f, "HEADERS 1 end " ASKED "\n");
+	settings_put(&f->in, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000);
+	feed(f);
+	assert_true(f->client->reusable);
+	sent(f);
+	assert_true(waiting->first_byte != UINT64_MAX);
 	tear_down(state);
 	assert_int_equal(set_up(state), 0);
 	f = *state;
@@ -355,6 +361,54 @@ static void the_peers_limit(void **state)
 	assert_false(f->client->reusable);
 	headers(f, END, 3, ":status=200\n");
 	assert_true(f->client->reusable);
+}
+
+/* Who is given up keeps its place until its turn comes. */
+static void how_many_may_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	settings_put(&f->in, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1);
+	feed(f);
+	get(f);
+	for (int i = 0; i < 1000; i++) {
+		assert_false(f->client->full);
+		http_client_cancel(get(f));
+	}
+	assert_true(f->client->full);
+	assert_null(begin(f, "GET", 0));
+	assert_sent(f, "HEADERS 1 end " ASKED "\n");
+	headers(f, END, 1, ":status=200\n");
+	assert_sent(f, "");
+	assert_false(f->client->full);
+	get(f);
+	assert_sent(f, "HEADERS 2003 end " ASKED "\n");
+	f->stream = NULL;
+}
+
+static void who_waits_may_leave_and_hears_of_a_goodbye(void **state)
+{
+	struct fixture *f = *state;
+	struct http_client_stream *second;
+
+	settings_put(&f->in, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1);
+	feed(f);
+	get(f);
+	second = get(f);
+	get(f);
+	get(f);
+	assert_sent(f, "HEADERS 1 end " ASKED "\n");
+	http_client_cancel(second);
+	assert_sent(f, "");
+	headers(f, END, 1, ":status=200\n");
+	assert_sent(f, "HEADERS 5 end " ASKED "\n");
+	assert_log(f, "response 200  2 length 0\nend\n");
+	/* Not when its turn comes. */
+	goaway(f, 5, NGHTTP2_NO_ERROR);
+	assert_log(f, "error: the peer went away before it took the stream\n");
+	headers(f, END, 5, ":status=200\n");
+	assert_log(f, "response 200  2 length 0\nend\n");
+	assert_sent(f, "");
 }
 
 static void refused_ones(void **state)
@@ -391,12 +445,12 @@ static void a_peer_that_goes_away(void **state)
 	sent(f);
 	get(f);
 	goaway(f, 1, NGHTTP2_NO_ERROR);
-	assert_log(f, "error: the peer went away before it took the stream\n");
+	/* So does the one that waits. */
+	assert_log(f, "error: the peer went away before it took the stream\nerror: the peer went away before it took "
+		      "the stream\n");
 	assert_false(f->client->reusable);
 	assert_true(f->client->closing);
-	/* The one that waits learns of it when its turn comes. */
 	assert_sent(f, "");
-	assert_log(f, "error: the peer went away before it took the stream\n");
 	headers(f, 0, 1, ":status=200\n");
 	data(f, END, 1, "whole");
 	assert_log(f, "response 200  2 length ?\nbody whole\nend\n");
@@ -464,6 +518,30 @@ static void a_paused_one_is_read_to_its_end_later(void **state)
 	assert_int_equal(http_client_resume(slow), 0);
 	assert_log(f, "body held\nend [x-t:1]\n");
 	assert_sent(f, "");
+}
+
+static void what_has_come_in_whole_outlives_the_connection(void **state)
+{
+	struct fixture *f = *state;
+	struct http_client_stream *slow;
+
+	greet(f);
+	slow = get(f);
+	get(f);
+	sent(f);
+	f->recorder.pause = true;
+	headers(f, 0, 1, ":status=200\n");
+	headers(f, 0, 3, ":status=200\n");
+	f->recorder.pause = false;
+	data(f, END, 1, "held");
+	data(f, 0, 3, "half");
+	recorder_text(&f->recorder);
+	http_client_eof(f->client);
+	assert_log(f, "error: the peer closed in the middle of a message\n");
+	assert_true(f->client->reading_paused);
+	assert_int_equal(http_client_resume(slow), 0);
+	assert_log(f, "body held\nend\n");
+	assert_false(f->client->reading_paused);
 }
 
 static void a_window_that_opens(void **state)
@@ -755,11 +833,14 @@ int main(void)
 	    TEST(a_cancelled_one),
 	    TEST(when_the_first_byte_is_out),
 	    TEST(the_peers_limit),
+	    TEST(how_many_may_wait),
+	    TEST(who_waits_may_leave_and_hears_of_a_goodbye),
 	    TEST(refused_ones),
 	    TEST(a_peer_that_goes_away),
 	    TEST(a_peer_that_goes_away_gracefully),
 	    TEST(an_end_in_the_middle),
 	    TEST(a_paused_one_is_read_to_its_end_later),
+	    TEST(what_has_come_in_whole_outlives_the_connection),
 	    TEST(a_window_that_opens),
 	    TEST(malformed_responses_are_reset),
 	    TEST(too_large_a_head),

@@ -116,7 +116,7 @@ static void carry(struct tls_session *from, struct tls_session *to)
 /* Returns whether the request arrived at an open end. */
 static bool meet(struct tls_context *for_client, struct tls_context *for_server, struct tls_tickets *tickets)
 {
-	struct tls_session *client = tls_session_client(for_client, "a.internal", tickets),
+	struct tls_session *client = tls_session_client(for_client, "a.internal", true, tickets),
 			   *server = tls_session_server(for_server);
 	struct rea_buffer plain = {.alloc = NULL};
 	bool open = false;
@@ -153,7 +153,7 @@ static void contexts(void **state)
 
 	(void)state;
 	/* What is made once for the process is not made again where it has failed. */
-	assert_int_equal(tls_context_new(&config, TLS_SERVER, true, &first, NULL), 0);
+	assert_int_equal(tls_context_new(&config, TLS_SERVER, &first, NULL), 0);
 	tls_context_unref(first);
 	for (size_t n = 1; !made; n += 1 + n / 32) {
 		struct tls_context *context = NULL;
@@ -162,7 +162,7 @@ static void contexts(void **state)
 
 		assert_true(n < 100000);
 		left = n;
-		error = tls_context_new(&config, TLS_SERVER, true, &context, &info);
+		error = tls_context_new(&config, TLS_SERVER, &context, &info);
 		made = left > 0;
 		left = NEVER;
 		assert_true((error == 0) == (context != NULL));
@@ -180,8 +180,8 @@ static void sessions(void **state)
 	bool made = false;
 
 	(void)state;
-	assert_int_equal(tls_context_new(&of_client, TLS_CLIENT, false, &for_client, NULL), 0);
-	assert_int_equal(tls_context_new(&of_server, TLS_SERVER, false, &for_server, NULL), 0);
+	assert_int_equal(tls_context_new(&of_client, TLS_CLIENT, &for_client, NULL), 0);
+	assert_int_equal(tls_context_new(&of_server, TLS_SERVER, &for_server, NULL), 0);
 	/* What OpenSSL makes once for the process. */
 	assert_true(meet(for_client, for_server, NULL));
 	for (size_t n = 1; !made; n += 1 + n / 32) {

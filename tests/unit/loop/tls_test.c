@@ -143,12 +143,12 @@ struct end {
 	struct rea_buffer got; /* plaintext */
 };
 
-static struct tls_context *context(const struct rea_config_tls *config, enum tls_side side, bool h2)
+static struct tls_context *context(const struct rea_config_tls *config, enum tls_side side)
 {
 	struct tls_context *made = NULL;
 	struct rea_error_info info = {.message = ""};
 
-	if (tls_context_new(config, side, h2, &made, &info) != 0)
+	if (tls_context_new(config, side, &made, &info) != 0)
 		fail_msg("%s: %s", info.file, info.message);
 	return made;
 }
@@ -158,14 +158,14 @@ static struct tls_context *server_with(const struct identity *identity)
 	const struct rea_config_tls config = {
 	    .certificate_file = identity->certificate_file, .key_file = identity->key_file, .verify = true};
 
-	return context(&config, TLS_SERVER, false);
+	return context(&config, TLS_SERVER);
 }
 
 static struct tls_context *client_of_authority(void)
 {
 	const struct rea_config_tls config = {.ca_file = authority.certificate_file, .verify = true};
 
-	return context(&config, TLS_CLIENT, false);
+	return context(&config, TLS_CLIENT);
 }
 
 /* What stands on the wire of one arrives at the other, in pieces of at most step bytes. Returns whether there was something. */
@@ -235,7 +235,7 @@ static void both_ends_hear_each_other_and_the_end(void **state)
 
 	(void)state;
 	for (size_t step = 1; step < 5000; step *= 7) {
-		struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)},
+		struct end client = {.session = tls_session_client(for_client, "users.internal", false, NULL)},
 			   server = {.session = tls_session_server(for_server)};
 
 		talk_in_steps(&client, &server, step);
@@ -269,7 +269,7 @@ static void both_ends_hear_each_other_and_the_end(void **state)
 static void much_is_many_records(void **state)
 {
 	struct tls_context *for_server = server_with(&good), *for_client = client_of_authority();
-	struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)},
+	struct end client = {.session = tls_session_client(for_client, "users.internal", false, NULL)},
 		   server = {.session = tls_session_server(for_server)};
 	char *text = malloc(100001);
 
@@ -292,7 +292,7 @@ static void much_is_many_records(void **state)
 static void refused(const struct identity *shown, const char *name, const char *pattern)
 {
 	struct tls_context *for_server = server_with(shown), *for_client = client_of_authority();
-	struct end client = {.session = tls_session_client(for_client, name, NULL)},
+	struct end client = {.session = tls_session_client(for_client, name, false, NULL)},
 		   server = {.session = tls_session_server(for_server)};
 	struct rea_buffer plain = {.alloc = NULL};
 	char words[256], date[32];
@@ -344,10 +344,10 @@ static void a_wrong_certificate_is_refused_with_the_reason(void **state)
 static struct end meet(struct tls_context *for_server, const struct rea_config_tls *config, const char *name, bool h2,
     struct tls_tickets *tickets, struct end *client)
 {
-	struct tls_context *for_client = context(config, TLS_CLIENT, h2);
+	struct tls_context *for_client = context(config, TLS_CLIENT);
 	struct end server = {.session = tls_session_server(for_server)};
 
-	*client = (struct end){.session = tls_session_client(for_client, name, tickets)};
+	*client = (struct end){.session = tls_session_client(for_client, name, h2, tickets)};
 	talk(client, &server);
 	tls_context_unref(for_client);
 	return server;
@@ -397,7 +397,7 @@ static struct tls_context *demanding_server(void)
 	    .ca_file = authority.certificate_file,
 	    .verify = true};
 
-	return context(&config, TLS_SERVER, false);
+	return context(&config, TLS_SERVER);
 }
 
 static void a_server_that_demands_a_certificate_gets_it(void **state)
@@ -436,8 +436,8 @@ static void without_a_certificate_nothing_is_read(void **state)
 		    .key_file = shown[i] ? shown[i]->key_file : NULL,
 		    .ca_file = authority.certificate_file,
 		    .verify = true};
-		struct tls_context *for_server = demanding_server(), *for_client = context(&config, TLS_CLIENT, false);
-		struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)},
+		struct tls_context *for_server = demanding_server(), *for_client = context(&config, TLS_CLIENT);
+		struct end client = {.session = tls_session_client(for_client, "users.internal", false, NULL)},
 			   server = {.session = tls_session_server(for_server)};
 
 		tls_handshake(client.session);
@@ -473,7 +473,7 @@ static void the_name_that_is_asked_for_picks_the_certificate(void **state)
 	const struct rea_config_tls config = {
 	    .certificate_file = good.certificate_file, .key_file = good.key_file, .verify = true, .names = names, .names_len = 2};
 	const struct rea_config_tls of_client = {.ca_file = authority.certificate_file, .verify = true};
-	struct tls_context *for_server = context(&config, TLS_SERVER, false);
+	struct tls_context *for_server = context(&config, TLS_SERVER);
 	static const struct {
 		const char *name, *trouble;
 	} rows[] = {{"users.internal", ""}, {"rea.internal", ""}, {"REA.internal", ""}, {"x.b.example", ""},
@@ -507,30 +507,24 @@ static void http2_is_agreed_on_or_not_spoken(void **state)
 	    .certificate_file = ours.certificate_file, .key_file = ours.key_file, .verify = true, .names = names, .names_len = 1};
 
 	(void)state;
-	for (int client_h2 = 0; client_h2 < 2; client_h2++)
-		for (int server_h2 = 0; server_h2 < 2; server_h2++) {
-			struct tls_context *for_server = context(&of_server, TLS_SERVER, server_h2);
-			struct end client, server = meet(for_server, &of_client, "users.internal", client_h2, NULL, &client);
+	for (int h2 = 0; h2 < 2; h2++) {
+		struct tls_context *for_server = context(&of_server, TLS_SERVER);
+		struct end client, server = meet(for_server, &of_client, "users.internal", h2, NULL, &client);
 
-			if (client_h2 && !server_h2) {
-				assert_string_equal(tls_session_trouble(client.session),
-				    "the peer refused (its alert: no application protocol)");
-			} else {
-				assert_int_equal(tls_session_state(client.session), TLS_OPEN);
-				assert_int_equal(tls_session_h2(client.session), client_h2);
-				assert_int_equal(tls_session_h2(server.session), client_h2);
-			}
-			end_free(&client);
-			end_free(&server);
-			tls_context_unref(for_server);
-		}
+		assert_int_equal(tls_session_state(client.session), TLS_OPEN);
+		assert_int_equal(tls_session_h2(client.session), h2);
+		assert_int_equal(tls_session_h2(server.session), h2);
+		end_free(&client);
+		end_free(&server);
+		tls_context_unref(for_server);
+	}
 }
 
 static void a_server_without_alpn_speaks_no_http2(void **state)
 {
 	const struct rea_config_tls of_client = {.ca_file = authority.certificate_file, .verify = true};
-	struct tls_context *for_client = context(&of_client, TLS_CLIENT, true);
-	struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)};
+	struct tls_context *for_client = context(&of_client, TLS_CLIENT);
+	struct end client = {.session = tls_session_client(for_client, "users.internal", true, NULL)};
 	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 	SSL *server = SSL_new(ctx);
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
@@ -559,7 +553,7 @@ static void who_speaks_no_tls_is_told_apart(void **state)
 	static const char *const requests[] = {
 	    "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\n", "CONNECT a:1 HTTP/1.1\r\n"};
 	struct tls_context *for_server = server_with(&good), *for_client = client_of_authority();
-	struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)};
+	struct end client = {.session = tls_session_client(for_client, "users.internal", false, NULL)};
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
@@ -584,7 +578,7 @@ static void who_speaks_no_tls_is_told_apart(void **state)
 static void an_end_without_its_alert_is_a_cut(void **state)
 {
 	struct tls_context *for_server = server_with(&good), *for_client = client_of_authority();
-	struct end client = {.session = tls_session_client(for_client, "users.internal", NULL)},
+	struct end client = {.session = tls_session_client(for_client, "users.internal", false, NULL)},
 		   server = {.session = tls_session_server(for_server)};
 
 	(void)state;
@@ -592,7 +586,7 @@ static void an_end_without_its_alert_is_a_cut(void **state)
 	assert_string_equal(
 	    tls_session_trouble(client.session), "the handshake was broken off: the peer closed the connection");
 	end_free(&client);
-	client.session = tls_session_client(for_client, "users.internal", NULL);
+	client.session = tls_session_client(for_client, "users.internal", false, NULL);
 	talk(&client, &server);
 	tls_end(client.session, "the peer closed the connection");
 	assert_int_equal(tls_session_state(client.session), TLS_FAILED);
@@ -619,7 +613,7 @@ static size_t kept(const struct tls_tickets *tickets)
 static bool resumes(
     struct tls_context *for_client, struct tls_context *for_server, const char *name, struct tls_tickets *tickets)
 {
-	struct end client = {.session = tls_session_client(for_client, name, tickets)},
+	struct end client = {.session = tls_session_client(for_client, name, false, tickets)},
 		   server = {.session = tls_session_server(for_server)};
 	bool resumed;
 
@@ -637,7 +631,7 @@ static void a_ticket_is_used_once_and_by_its_own(void **state)
 	const struct rea_config_tls demanding = {
 	    .ca_file = authority.certificate_file, .verify = true, .min_version = REA_TLS_1_3};
 	struct tls_context *for_server = server_with(&good), *for_client = client_of_authority(),
-			   *other = context(&demanding, TLS_CLIENT, false), *restarted = server_with(&good);
+			   *other = context(&demanding, TLS_CLIENT), *restarted = server_with(&good);
 	struct tls_tickets tickets = {.next = 0};
 
 	(void)state;
@@ -671,7 +665,7 @@ static void refuse(const struct rea_config_tls *config, enum tls_side side, cons
 	struct tls_context *made = NULL;
 	struct rea_error_info info = {.message = ""};
 
-	assert_true(tls_context_new(config, side, false, &made, &info) < 0);
+	assert_true(tls_context_new(config, side, &made, &info) < 0);
 	assert_null(made);
 	assert_string_equal(info.file, file);
 	assert_string_equal(info.message, message);
@@ -703,7 +697,7 @@ static void files_that_are_not_good_are_named(void **state)
 	refuse(&config, TLS_SERVER, good.key_file, "holds no certificate in PEM form");
 	config = (struct rea_config_tls){.ca_file = good.key_file, .verify = true};
 	refuse(&config, TLS_CLIENT, good.key_file, "holds no certificate in PEM form");
-	assert_int_equal(tls_digest(&(struct rea_config_tls){.ca_file = missing, .verify = true}, TLS_CLIENT, false), 0);
+	assert_int_equal(tls_digest(&(struct rea_config_tls){.ca_file = missing, .verify = true}, TLS_CLIENT), 0);
 }
 
 static void an_open_key_and_a_change_are_seen(void **state)
@@ -718,21 +712,20 @@ static void an_open_key_and_a_change_are_seen(void **state)
 	PEM_write_PrivateKey(file, good.key, NULL, NULL, 0, NULL, NULL);
 	fclose(file);
 	chmod(config.key_file, 0640);
-	made = context(&config, TLS_SERVER, false);
+	made = context(&config, TLS_SERVER);
 	assert_string_equal(tls_context_certificate(made, 0)->open_key, config.key_file);
 	before = tls_context_digest(made);
 	assert_true(before != 0);
-	assert_true(before == tls_digest(&config, TLS_SERVER, false));
-	assert_true(before != tls_digest(&config, TLS_SERVER, true));
+	assert_true(before == tls_digest(&config, TLS_SERVER));
 	tls_context_unref(made);
 	chmod(config.key_file, 0600);
-	made = context(&config, TLS_SERVER, false);
+	made = context(&config, TLS_SERVER);
 	assert_null(tls_context_certificate(made, 0)->open_key);
 	tls_context_unref(made);
 	file = fopen(config.key_file, "a");
 	fputs("\n", file);
 	fclose(file);
-	assert_true(before != tls_digest(&config, TLS_SERVER, false));
+	assert_true(before != tls_digest(&config, TLS_SERVER));
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* Instances as discovery finds them, handed to the proxy. */
-#ifndef REA_SRC_FOUND_H
-#define REA_SRC_FOUND_H
+#ifndef REA_SRC_SERVE_FOUND_H
+#define REA_SRC_SERVE_FOUND_H
 
 #include "discovery/members.h"
 #include "proxy/proxy.h"

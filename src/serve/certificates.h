@@ -4,8 +4,8 @@
  *
  * Belongs to the main loop's thread.
  */
-#ifndef REA_SRC_CERTIFICATES_H
-#define REA_SRC_CERTIFICATES_H
+#ifndef REA_SRC_SERVE_CERTIFICATES_H
+#define REA_SRC_SERVE_CERTIFICATES_H
 
 #include "loop/tls.h"
 

@@ -1,4 +1,4 @@
-#include "found.h"
+#include "serve/found.h"
 
 #include "base/map.h"
 #include "discovery/permits.h"

@@ -1,4 +1,4 @@
-#include "certificates.h"
+#include "serve/certificates.h"
 
 #include "base/hash.h"
 #include "discovery/watch.h"
@@ -67,7 +67,6 @@ void certificates_free(struct certificates *certificates)
 struct need {
 	const struct rea_config_tls *tls;
 	enum tls_side side;
-	bool h2;
 };
 
 static uint64_t put(uint64_t hash, const char *text)
@@ -78,8 +77,7 @@ static uint64_t put(uint64_t hash, const char *text)
 static uint64_t identity_of(const struct need *need)
 {
 	const struct rea_config_tls *tls = need->tls;
-	unsigned flags = (unsigned)need->side << 3 | (unsigned)need->h2 << 2 | (unsigned)tls->verify << 1 |
-			 (tls->min_version == REA_TLS_1_3);
+	unsigned flags = (unsigned)need->side << 2 | (unsigned)tls->verify << 1 | (tls->min_version == REA_TLS_1_3);
 	uint64_t hash = rea_hash_byte(REA_HASH_INIT, (unsigned char)flags);
 
 	hash = put(put(put(hash, tls->certificate_file), tls->key_file), tls->ca_file);
@@ -90,12 +88,12 @@ static uint64_t identity_of(const struct need *need)
 
 static struct need listener_need(const struct rea_config_tls *tls)
 {
-	return (struct need){tls, TLS_SERVER, true};
+	return (struct need){tls, TLS_SERVER};
 }
 
 static struct need service_need(const struct rea_config_service *service)
 {
-	return (struct need){service->tls, TLS_CLIENT, service->protocol == REA_PROTOCOL_H2};
+	return (struct need){service->tls, TLS_CLIENT};
 }
 
 static size_t needs_max(const struct rea_config *config)
@@ -224,7 +222,7 @@ static void reject(struct certificates *certificates, struct entry *entry, uint6
 static int prepare(struct certificates *certificates, const struct need *need, int64_t now_s, struct rea_error_info *ret_info)
 {
 	struct entry *entry = find(certificates, need);
-	uint64_t digest = tls_digest(need->tls, need->side, need->h2);
+	uint64_t digest = tls_digest(need->tls, need->side);
 	const struct tls_certificate *invalid;
 	struct tls_context *context;
 	struct rea_error_info why;
@@ -235,7 +233,7 @@ static int prepare(struct certificates *certificates, const struct need *need, i
 		entry->unreadable = false;
 		return 0;
 	}
-	error = tls_context_new(need->tls, need->side, need->h2, &context, &why);
+	error = tls_context_new(need->tls, need->side, &context, &why);
 	if (error != 0 && (entry == NULL || error == REA_ERR_NOMEM)) {
 		*ret_info = why;
 		return error;

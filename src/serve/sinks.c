@@ -1,4 +1,4 @@
-#include "sinks.h"
+#include "serve/sinks.h"
 
 #include "base/container.h"
 
@@ -185,6 +185,21 @@ void sinks_flush(struct sinks *sinks)
 int sinks_reopen(struct sinks *sinks, struct rea_error_info *ret_info)
 {
 	return sinks->log != NULL ? rea_event_log_reopen(sinks->log, ret_info) : 0;
+}
+
+bool sinks_trouble(const struct sinks *sinks, int index, char *ret_text, size_t size)
+{
+	struct rea_event_sqlite_status status = {.failing = false};
+
+	if (sinks->sqlite != NULL)
+		rea_event_sqlite_status(sinks->sqlite, &status);
+	if (status.failing && index == 0)
+		snprintf(ret_text, size, "events: they cannot be written to events.sqlite: %s", status.message);
+	else if (sinks->log_failing && index == status.failing)
+		snprintf(ret_text, size, "events: they cannot be written to events.file");
+	else
+		return false;
+	return true;
 }
 
 static void write_metric(

@@ -1,8 +1,8 @@
 /*
  * Where events go once they are collected: the ring, the log, the database, and whoever follows them. One thread, the loop's.
  */
-#ifndef REA_SRC_SINKS_H
-#define REA_SRC_SINKS_H
+#ifndef REA_SRC_SERVE_SINKS_H
+#define REA_SRC_SERVE_SINKS_H
 
 #include "admin/follow.h"
 #include "loop/loop.h"
@@ -43,6 +43,8 @@ void sinks_keep(struct sinks *sinks, const struct rea_event *event);
 void sinks_flush(struct sinks *sinks);
 /* The log was rotated. */
 int sinks_reopen(struct sinks *sinks, struct rea_error_info *ret_info);
+/* The index-th thing that keeps events from being written. False: there is none. */
+bool sinks_trouble(const struct sinks *sinks, int index, char *ret_text, size_t size);
 void sinks_metrics(struct sinks *sinks, struct rea_prometheus *out);
 
 #endif
