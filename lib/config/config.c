@@ -298,6 +298,7 @@ static int read_kitex(struct rea__reader *reader, const struct part *part, bool 
 static int read_parts(
     struct rea__reader *reader, const struct parts *parts, bool do_kitex, bool *ret_any, struct rea_config *config)
 {
+	const struct rea__tree *before = reader->tree;
 	struct rea__tree tree;
 	int error = 0;
 
@@ -319,7 +320,10 @@ static int read_parts(
 			error = read_policy_document(reader, tree.root, config);
 		if (!do_kitex)
 			config->policy_name = rea_arena_string(reader->arena, rea_slice_of(part->name));
+		reader->tree = before;
 		rea__tree_free(&tree);
+		if (!do_kitex && error == 0 && config->policy_name == NULL)
+			error = rea__nomem(reader);
 	}
 	return error;
 }
@@ -328,13 +332,11 @@ static int read_parts(
 static int read_policy(
     struct rea__reader *reader, const struct parts *parts, const struct rea_config *base, struct rea_config *config)
 {
-	const struct rea__tree none = {.file = config->name};
 	bool any;
 	int error = read_parts(reader, parts, true, &any, config);
 
 	if (error == 0)
 		error = read_parts(reader, parts, false, &any, config);
-	reader->tree = &none;
 	if (error == 0 && !any)
 		error = keep_rpc(reader, base, config);
 	config->settings.tasks.retries_off = error == 0 && is_switched_off(&config->feign);
@@ -348,12 +350,15 @@ int rea_config_with_policy(struct rea_config *base, const char *name, const char
 	const struct rea_alloc *a = alloc ? alloc : rea_alloc_default();
 	struct rea_error_info unwanted, *info = ret_info ? ret_info : &unwanted;
 	struct rea__reader reader = {.info = info};
+	struct rea__tree none = {.file = NULL}; /* where no document of its own is being read */
 	struct parts parts = {.len = 0};
 	struct rea_config *config;
 	int error;
 
 	if (base->base != NULL)
 		base = base->base;
+	none.file = base->name;
+	reader.tree = &none;
 	config = new_config(base->name, rea_hash_more(base->documents_hash, text, length), a);
 	if (config == NULL)
 		return rea__refuse_nomem(info, name);
