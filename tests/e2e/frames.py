@@ -42,7 +42,7 @@ def request(method, path, *fields, authority="rea"):
 class Server:
     """
     An instance of HTTP/2 that allows so many streams, and refuses what is more. serve(self, connection, number, nth): what to do for the nth
-    request; None = 200 and nothing else, after a short while. accepts: False = who connects is hung up on.
+    request; None = 200 and nothing else, after a short while. accepts: False = who connects is hung up on, once `go` is set, as it is from the start.
     """
 
     def __init__(self, allowed=100, serve=None, accepts=True):
@@ -50,6 +50,8 @@ class Server:
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
         self.lock = threading.Lock()
+        self.go = threading.Event()
+        self.go.set()
         self.connections, self.taken, self.refused, self.open, self.open_most = [], 0, 0, 0, 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -85,6 +87,7 @@ class Server:
         try:
             stream.read(len(PREFACE))
             if not self.accepts:
+                self.go.wait(10)
                 connection.close()
                 return
             connection.sendall(frame(SETTINGS, 0, 0, struct.pack(">HI", 3, self.allowed)))

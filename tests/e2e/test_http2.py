@@ -396,19 +396,28 @@ def instance(rig):
         server.close()
 
 
-def many(rea, count, method="GET", path="/user-service/users/1"):
-    """So many calls at once, and how each has ended."""
+def many(rea, count, method="GET", path="/user-service/users/1", asked=lambda: None):
+    """So many calls at once, and how each has ended. asked: called when all have been made."""
     with frames.Client(rea.calls) as client:
         ids = [rea.new_biz_id() for _ in range(count)]
         for n in range(count):
             client.ask(2 * n + 1, method, path, ("x-biz-id", ids[n]))
+        asked()
         replies = [client.reply(2 * n + 1) for n in range(count)]
     return ids, [reply.status for reply in replies]
 
 
-def ends(rea, count):
-    """How so many calls at once have ended, in order of the alphabet."""
-    return sorted(rea.timeline(biz_id)[-1]["outcome"] for biz_id in many(rea, count)[0])
+def ends(rea, count, server=None):
+    """How so many calls at once have ended, in order of the alphabet. server: begins to do its harm when all are under way."""
+
+    def asked():
+        wait_for(lambda: rea.metric("rea_calls_in_flight") == count)
+        server.go.set()
+
+    if server is not None:
+        server.go.clear()
+    ids, _ = many(rea, count, asked=asked if server is not None else lambda: None)
+    return sorted(rea.timeline(biz_id)[-1]["outcome"] for biz_id in ids)
 
 
 @pytest.mark.parametrize("connections", [1, 1024])
@@ -425,16 +434,26 @@ def test_an_instance_that_allows_one_stream_fails_no_call(rig, instance, connect
 
 def test_who_waits_for_a_turn_that_does_not_come_was_never_sent(rig, instance):
     server = instance(1, lambda *_: None)
-    rea = rig.serve(h2_service(server.address, retry={"max-retry-next-instance": 0, "attempt-timeout-ms": 300}, limits={"upstream-connections": 1}))
-    assert ends(rea, 3) == ["ambiguous", "never_sent", "never_sent"]
+    rea = rig.serve(h2_service(server.address, retry={"max-retry-next-instance": 0, "attempt-timeout-ms": 1900}, limits={"upstream-connections": 1}))
+    with frames.Client(rea.calls) as client:
+        ids = [rea.new_biz_id() for _ in range(3)]
+        client.ask(1, "GET", "/user-service/users/1", ("x-biz-id", ids[0]))
+        wait_for(lambda: server.taken == 1)
+        # Who comes later leaves earlier.
+        for n in (1, 2):
+            client.ask(2 * n + 1, "GET", "/user-service/users/1", ("x-biz-id", ids[n]), ("rea-deadline-ms", "300"))
+        assert all(client.reply(number).ended for number in (3, 5, 1))
+    assert [rea.timeline(biz_id)[-1]["outcome"] for biz_id in ids] == ["ambiguous", "never_sent", "never_sent"]
     assert server.taken == 1
 
 
 def test_each_is_judged_by_how_far_it_has_come(rig, instance):
     policy = {"max-retry-next-instance": 0}
-    # It is hung up on before it says how many it allows: one has gone ahead.
+    # It is hung up on before it says how many it allows: one has gone ahead on each connection, and who had not may have begun anew on a second one.
     closing = instance(accepts=False)
-    assert ends(rig.serve(h2_service(closing.address, retry=policy)), 20) == ["ambiguous"] + ["never_sent"] * 19
+    seen = ends(rig.serve(h2_service(closing.address, retry=policy)), 20, closing)
+    assert seen == ["ambiguous"] * seen.count("ambiguous") + ["never_sent"] * (20 - seen.count("ambiguous"))
+    assert 1 <= seen.count("ambiguous") <= len(closing.connections) < 20
 
     def die(server, connection, _, nth):
         if nth == 20:
@@ -443,9 +462,9 @@ def test_each_is_judged_by_how_far_it_has_come(rig, instance):
     dying = instance(100, die)
     assert ends(rig.serve(h2_service(dying.address, retry=policy)), 20) == ["ambiguous"] * 20
     # With one that allows half of them, the others have never left.
-    half = instance(10, lambda server, connection, _, nth: nth == 10 and connection.shutdown(socket.SHUT_RDWR))
+    half = instance(10, lambda server, connection, _, nth: nth == 10 and server.go.wait(10) and connection.shutdown(socket.SHUT_RDWR))
     rea = rig.serve(h2_service(half.address, retry=policy, limits={"upstream-connections": 1}))
-    assert ends(rea, 20) == ["ambiguous"] * 10 + ["never_sent"] * 10
+    assert ends(rea, 20, half) == ["ambiguous"] * 10 + ["never_sent"] * 10
     # Nothing listens there.
     with socket.create_server(("127.0.0.1", 0)) as probe:
         nobody = "127.0.0.1:%d" % probe.getsockname()[1]
